@@ -1,0 +1,1 @@
+"""What is a retrieval change worth on your own documents?"""

@@ -1,0 +1,124 @@
+"""Schemas of every table that a stage returns. Each is declared here once.
+
+All offsets count Unicode code points. A score that could not be measured is null, never 0 and never NaN.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+SPAN_FIELDS = [("source_id", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
+
+CORPUS = pa.schema([("source_id", pa.string()), ("media_type", pa.string()), ("content", pa.binary())])
+
+ANCHOR = pa.struct([("source_id", pa.string()), ("quote", pa.string()), ("start", pa.int64()), ("end", pa.int64())])
+EVALSET = pa.schema(
+    [
+        ("question_id", pa.string()),
+        ("question", pa.string()),
+        ("answer", pa.string()),  # reference answer, null where none was written
+        ("answerable", pa.bool_()),
+        ("anchors", pa.list_(ANCHOR)),
+    ]
+)
+
+HEADING = pa.struct([("level", pa.int32()), ("start", pa.int64()), ("end", pa.int64())])
+DOCUMENTS = pa.schema(
+    [
+        ("source_id", pa.string()),
+        ("text", pa.string()),  # null where the source could not be read
+        ("headings", pa.list_(HEADING)),
+        ("error", pa.string()),  # why it could not be read, else null
+    ]
+)
+
+CHUNKS = pa.schema([("chunk_id", pa.string()), *SPAN_FIELDS, ("text", pa.string())])
+
+# One row per question and rank. Rows carry their text, so nothing downstream reads chunks again.
+RETRIEVED = pa.schema(
+    [
+        ("question_id", pa.string()),
+        ("question", pa.string()),
+        (
+            "rank",
+            pa.int32(),
+        ),  # 1 is best; a question that found nothing has one row with rank 0 and null chunk
+        ("score", pa.float64()),
+        ("chunk_id", pa.string()),
+        *SPAN_FIELDS,
+        ("text", pa.string()),
+    ]
+)
+
+# Evidence located in one parse. ``anchor`` numbers the question's pieces of evidence from 0; an anchor that
+# occurs several times has several rows. ``match`` is exact, normalised or fuzzy.
+GOLD = pa.schema(
+    [
+        ("question_id", pa.string()),
+        ("anchor", pa.int32()),
+        *SPAN_FIELDS,
+        ("text", pa.string()),
+        ("match", pa.string()),
+    ]
+)
+EVIDENCE = pa.struct([("anchor", pa.int32()), *SPAN_FIELDS, ("text", pa.string())])
+
+# Leading columns of retrieval scores; one float64 column per metric and cut-off follows (``recall@5``).
+RETRIEVAL_SCORES = pa.schema(
+    [
+        ("question_id", pa.string()),
+        ("question", pa.string()),
+        ("reference", pa.string()),
+        ("answerable", pa.bool_()),
+        ("evidence", pa.list_(EVIDENCE)),
+        ("unresolved", pa.list_(pa.string())),  # "source_id: quote" of anchors not found in this parse
+    ]
+)
+
+# One row per generation configuration: all that determines what it answers.
+GENERATION_SPEC = pa.schema(
+    [
+        ("generator", pa.string()),
+        ("prompt_name", pa.string()),
+        ("prompt", pa.string()),  # template text, null where the generator uses none
+        ("model", pa.string()),  # model spec, null where the generator uses none
+    ]
+)
+
+PASSAGE = pa.struct([("chunk_id", pa.string()), *SPAN_FIELDS, ("text", pa.string())])
+ANSWERS = pa.schema(
+    [
+        ("question_id", pa.string()),
+        ("question", pa.string()),
+        ("answer", pa.string()),  # null where the call failed
+        ("citations", pa.list_(pa.int32())),
+        ("passages", pa.list_(PASSAGE)),  # what the generator saw, in the order it saw it
+        ("context", pa.string()),  # the assembled text it saw
+        ("prompt_tokens", pa.int32()),
+        ("completion_tokens", pa.int32()),
+        ("error", pa.string()),  # why there is no answer, else null
+        ("seconds", pa.float64()),  # wall time of the call; not part of the content
+    ]
+)
+
+# One row per question. ``status`` is scored, abstained, empty_context or failed (with ``reason``).
+LEXICAL_SCORES = pa.schema(
+    [
+        ("question_id", pa.string()),
+        ("status", pa.string()),
+        ("reason", pa.string()),
+        ("groundedness", pa.float64()),
+        ("citation_accuracy", pa.float64()),
+        ("evidence_overlap", pa.float64()),
+        ("abstained", pa.bool_()),
+        ("should_have_abstained", pa.bool_()),
+        ("abstention_correct", pa.float64()),
+        ("answer_quality", pa.float64()),
+        ("citation_precision", pa.float64()),
+        ("citation_recall", pa.float64()),
+        ("retrieval", pa.float64()),  # the question's headline retrieval score, carried for the lift
+    ]
+)
+
+# Columns whose values may differ between two runs of the same content.
+VOLATILE = frozenset({"seconds"})
