@@ -86,6 +86,17 @@ class Registry(Generic[T]):
         self._load()
         return tuple(sorted(self._plugins))
 
+    def plugin(self, name: str) -> type[T]:
+        """The plugin class registered under ``name``.
+
+        Raises:
+            ConfigError: for an unknown name, naming the nearest valid one.
+        """
+        self._load()
+        if name not in self._plugins:
+            raise ConfigError(f"unknown {self.axis} {name!r}{nearest(name, self._plugins)}")
+        return self._plugins[name]
+
     def build(self, text: str) -> T:
         """The plugin that a spec string describes.
 
@@ -93,10 +104,7 @@ class Registry(Generic[T]):
             ConfigError: for an unknown plugin or option (naming the nearest valid one) or a bad value.
         """
         spec = Spec.parse(text)
-        self._load()
-        if spec.name not in self._plugins:
-            raise ConfigError(f"unknown {self.axis} {spec.name!r}{nearest(spec.name, self._plugins)}")
-        plugin = self._plugins[spec.name]
+        plugin = self.plugin(spec.name)
         try:
             return plugin(**_arguments(plugin, spec))
         except (TypeError, ValueError) as error:

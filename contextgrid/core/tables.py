@@ -120,5 +120,31 @@ LEXICAL_SCORES = pa.schema(
     ]
 )
 
+METRIC = pa.struct([("name", pa.string()), ("mean", pa.float64()), ("n", pa.int64()), ("total", pa.int64())])
+
+# One row per cell (per row of the grid where nothing is generated), best first.
+LEADERBOARD = pa.schema(
+    [
+        ("rank", pa.int32()),
+        ("retrieval", pa.string()),  # row key
+        ("generation", pa.string()),  # column key, null where nothing is generated
+        ("best", pa.bool_()),  # cannot be told from the first cell
+        ("headline", pa.string()),
+        ("retrieval_score", pa.float64()),
+        ("retrieval_n", pa.int64()),
+        ("answer_metric", pa.string()),
+        ("answer_score", pa.float64()),
+        ("answer_n", pa.int64()),
+        ("questions", pa.int64()),
+        ("retrieval_gain", pa.float64()),  # mean paired difference to the baseline row
+        ("answer_gain", pa.float64()),
+        ("answer_low", pa.float64()),  # 95 % bootstrap interval of answer_gain
+        ("answer_high", pa.float64()),
+        ("p_value", pa.float64()),  # of answer_gain, two-sided permutation
+        ("verdict", pa.string()),
+        ("metrics", pa.list_(METRIC)),  # every retrieval and answer metric of the cell
+    ]
+)
+
 # Columns whose values may differ between two runs of the same content.
 VOLATILE = frozenset({"seconds"})

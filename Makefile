@@ -1,0 +1,44 @@
+# Two commands for a fresh machine with Python 3.11 or newer: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+EXPERIMENT ?= examples/handbook/experiment.yaml
+
+# Nothing that runs here reports home.
+export DAGSTER_DISABLE_TELEMETRY := yes
+export LITELLM_LOCAL_MODEL_COST_MAP := True
+export DEEPEVAL_TELEMETRY_OPT_OUT := YES
+
+.PHONY: demo ui test lint format bench clean
+
+demo: .venv/installed  ## run the example grid as Dagster assets, offline and without a key
+	$(BIN)/contextgrid-dagster materialize $(EXPERIMENT)
+
+ui: .venv/installed  ## open the Dagster UI on the same instance: http://127.0.0.1:3000
+	$(BIN)/contextgrid-dagster ui $(EXPERIMENT)
+
+test: .venv/installed-dev  ## all tests
+	$(BIN)/python -m pytest -n auto
+
+lint: .venv/installed-dev  ## lint, format check, strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/installed  ## the figures that the README quotes
+	$(BIN)/python -m benchmarks.grid
+
+clean:
+	rm -rf .venv .contextgrid examples/handbook/.contextgrid examples/handbook/results
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@

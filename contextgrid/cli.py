@@ -1,0 +1,151 @@
+"""The ``contextgrid`` command: check an experiment, or run it in memory.
+
+Exit codes: 0 success, 1 some cells failed, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from contextgrid.core.errors import ContextGridError
+
+if TYPE_CHECKING:
+    from contextgrid.grid.experiment import Experiment
+
+app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+console = Console()
+errors = Console(stderr=True)
+ExperimentFile = Annotated[Path, typer.Argument(metavar="FILE", help="The experiment file (YAML).")]
+
+
+def main() -> None:
+    """Entry point: every error a user can mend is one message and exit code 2."""
+    try:
+        app()
+    except ContextGridError as error:
+        errors.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+
+
+@app.command()
+def check(file: ExperimentFile) -> None:
+    """Validate an experiment and show its grid: rows, columns, and the partitions of each asset."""
+    from contextgrid.grid.experiment import Experiment
+
+    experiment = Experiment.load(file)
+    _print_inputs(experiment)
+    _print_axes(experiment)
+    _print_grid(experiment)
+    counts = experiment.matrix.partition_counts()
+    console.print("\n[bold]Partitions[/]  " + ", ".join(f"{asset} {count}" for asset, count in counts.items()))
+
+
+@app.command()
+def run(
+    file: ExperimentFile,
+    output: Annotated[Path | None, typer.Option(help="Folder for the report; default: report.output.")] = None,
+) -> None:
+    """Run an experiment in memory, print the leaderboard and the findings, and write them to a folder."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from contextgrid.grid.experiment import Experiment
+    from contextgrid.lab import Lab
+    from contextgrid.report.markdown import write_report
+    from contextgrid.report.terminal import print_findings, print_leaderboard
+
+    experiment = Experiment.load(file)
+    lab, evalset = Lab.from_experiment(experiment), experiment.load_evalset()
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        results = lab.run(
+            evalset, lambda key, number, total: bar.update(task, completed=number - 1, total=total, description=key)
+        )
+    print_leaderboard(console, results.leaderboard)
+    print_findings(console, results.lifts)
+    report = write_report(results, output or experiment.output_folder, experiment.report.title or experiment.name)
+    console.print(f"Written to {report.parent}", highlight=False, soft_wrap=True)
+    for key, reason in results.failed.items():
+        errors.print(f"[red]failed:[/] {escape(key)}: {escape(reason)}", highlight=False, soft_wrap=True)
+    if results.failed:
+        raise typer.Exit(1)
+
+
+def _print_inputs(experiment: Experiment) -> None:
+    from contextgrid.evalset import evalset_to_table
+    from contextgrid.evalset.resolve import resolve_gold
+    from contextgrid.stages import parse_corpus
+
+    corpus, evalset = experiment.load_corpus(), experiment.load_evalset()
+    answerable = sum(item.expects_answer for item in evalset)
+    console.print(f"[bold]{escape(experiment.name)}[/]  {escape(str(experiment.path))}", soft_wrap=True)
+    console.print(f"{len(corpus)} documents, {len(evalset)} questions ({answerable} answerable)")
+    if corpus.ignored:
+        _print_list("files that no parser reads", corpus.ignored)
+    questions = evalset_to_table(evalset)
+    for key, row in experiment.matrix.unique("parser_key").items():
+        documents = parse_corpus(corpus.to_table(), row.parser)
+        unreadable = [
+            f"{document['source_id']}: {document['error']}"
+            for document in documents.select(["source_id", "error"]).to_pylist()
+            if document["error"] is not None
+        ]
+        _print_list(f"parser {key}: unreadable documents", unreadable)
+        _, unresolved = resolve_gold(questions, documents)
+        missing = [f"{question}: {quote}" for question, quotes in unresolved.items() for quote in quotes]
+        _print_list(f"parser {key}: evidence not found", missing)
+
+
+def _print_list(title: str, items: Sequence[str], limit: int = 10) -> None:
+    if not items:
+        return
+    console.print(f"[yellow]{escape(title)}: {len(items)}[/]")
+    for item in items[:limit]:
+        console.print(f"  {escape(item)}", highlight=False)
+    if len(items) > limit:
+        console.print(f"  ... and {len(items) - limit} more")
+
+
+def _print_axes(experiment: Experiment) -> None:
+    varied = {axis: values for axis, values in experiment.axes.items() if len(values) > 1}
+    fixed = {axis: values[0] for axis, values in experiment.axes.items() if len(values) == 1 and values[0] is not None}
+    table = Table(title="Axes", title_justify="left", box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for axis, values in varied.items():
+        table.add_row(axis, escape(", ".join("null" if value is None else str(value) for value in values)))
+    if fixed:
+        table.add_row("fixed", escape(", ".join(f"{axis} {value}" for axis, value in fixed.items())), style="dim")
+    console.print(table)
+
+
+def _print_grid(experiment: Experiment) -> None:
+    matrix = experiment.matrix
+    grid = Table(title=f"\nRows ({len(matrix.rows)}, retrieval)", title_justify="left", box=None, pad_edge=False)
+    grid.add_column("", justify="right")
+    grid.add_column("partition key", overflow="fold")
+    for number, row in enumerate(matrix.rows, start=1):
+        grid.add_row(str(number), escape(row.key) + ("  (baseline)" if row == matrix.baseline else ""))
+    console.print(grid)
+    columns = Table(
+        title=f"\nColumns ({len(matrix.columns)}, generation)", title_justify="left", box=None, pad_edge=False
+    )
+    columns.add_column("", justify="right")
+    columns.add_column("partition key", overflow="fold")
+    for number, column in enumerate(matrix.columns, start=1):
+        columns.add_row(str(number), escape(column.key))
+    console.print(columns if matrix.columns else "\nNo columns: nothing is generated, only retrieval is scored.")
+    if matrix.columns:
+        console.print(f"{len(matrix.rows)} x {len(matrix.columns)} = {len(matrix.rows) * len(matrix.columns)} cells")
+    for reason, count in matrix.dropped.items():
+        console.print(f"dropped {count} combinations: {escape(reason)}")
+    if matrix.collapsed:
+        console.print(f"collapsed {matrix.collapsed} combinations that differ only where it cannot matter")

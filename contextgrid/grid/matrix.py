@@ -1,0 +1,162 @@
+"""From the values of each axis to the rows and columns of the grid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TypeVar
+
+from contextgrid.core.axes import GENERATION_AXES, RETRIEVAL_AXES, Generation, Retrieval
+from contextgrid.core.errors import ConfigError
+from contextgrid.core.registry import Spec
+from contextgrid.generate import MODEL_BACKED
+from contextgrid.pipeline import generation_of, retrieval_of
+
+AxisValue = str | int | None
+C = TypeVar("C", Retrieval, Generation)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The grid: every row answers through every column.
+
+    ``dropped`` counts the combinations that cannot be built, by reason; ``collapsed`` those that differed
+    from another only in an axis that could not matter (a prompt under ``extractive``).
+    """
+
+    rows: tuple[Retrieval, ...]
+    columns: tuple[Generation, ...]
+    baseline: Retrieval
+    dropped: Mapping[str, int]
+    collapsed: int
+
+    def row(self, key: str) -> Retrieval:
+        """The row with this partition key."""
+        return _by_key(self.rows, key, "row")
+
+    def column(self, key: str) -> Generation:
+        """The column with this partition key."""
+        return _by_key(self.columns, key, "column")
+
+    def unique(self, level: str) -> dict[str, Retrieval]:
+        """One row for each distinct prefix: ``level`` is ``parser_key``, ``chunks_key``, ``index_key`` or ``key``."""
+        found: dict[str, Retrieval] = {}
+        for row in self.rows:
+            found.setdefault(getattr(row, level), row)
+        return found
+
+    def partition_counts(self) -> dict[str, int]:
+        """How many partitions each asset of the grid has, in flow order (1 for an unpartitioned asset)."""
+        rows, columns = len(self.rows), len(self.columns)
+        counts = {
+            "corpus": 1,
+            "evalset": 1,
+            "generation_spec": columns,
+            "documents": len(self.unique("parser_key")),
+            "chunks": len(self.unique("chunks_key")),
+            "index": len(self.unique("index_key")),
+            "retrieved_ids": rows,
+            "retrieval_scores": rows,
+            "answers": rows * columns,
+            "lexical_scores": rows * columns,
+            "lift_reports": rows * columns,
+            "leaderboard": 1,
+        }
+        return {asset: count for asset, count in counts.items() if count}
+
+
+def build_matrix(
+    axes: Mapping[str, Sequence[AxisValue]],
+    *,
+    mode: str = "factorial",
+    baseline: Mapping[str, AxisValue] | None = None,
+    model: str | None = None,
+) -> Matrix:
+    """Rows and columns from axis values.
+
+    Args:
+        axes: the values of every axis; an axis left out has the single value ``None``.
+        mode: ``factorial`` combines all values; ``ofat`` varies one axis at a time around the baseline.
+        baseline: the axis values of the baseline row where they differ from each axis's first.
+        model: the model for model-backed generators where the model axis does not name one.
+
+    Raises:
+        ConfigError: if no row or column is left, a key would stand for two configurations, or the baseline
+            names a value that is not on its axis.
+    """
+    values = {axis: list(axes.get(axis) or [None]) for axis in (*RETRIEVAL_AXES, *GENERATION_AXES)}
+    centre = {axis: options[0] for axis, options in values.items()} | dict(baseline or {})
+    for axis, value in centre.items():
+        if value not in values[axis]:
+            raise ConfigError(f"run.baseline: {axis} {value!r} is not on the grid; choose one of {values[axis]}")
+    dropped: Counter[str] = Counter()
+    rows, row_duplicates = _distinct(
+        [_row(settings, dropped) for settings in _combinations(values, centre, RETRIEVAL_AXES, mode)]
+    )
+    columns, column_duplicates = _distinct(
+        [_column(settings, model, dropped) for settings in _combinations(values, centre, GENERATION_AXES, mode)]
+    )
+    if not rows:
+        raise ConfigError(f"grid: no retrieval configuration can be built ({_reasons(dropped)})")
+    if not columns and any(generator is not None for generator in values["generator"]):
+        raise ConfigError(f"grid: no generation configuration can be built ({_reasons(dropped)})")
+    _refuse_shared_keys([*rows, *columns])
+    base = _row({axis: centre[axis] for axis in RETRIEVAL_AXES}, Counter())
+    if base is None or base not in rows:
+        base = rows[0]
+    return Matrix(tuple(rows), tuple(columns), base, dict(dropped), row_duplicates + column_duplicates)
+
+
+def _combinations(
+    values: Mapping[str, list[AxisValue]], centre: Mapping[str, AxisValue], names: Sequence[str], mode: str
+) -> list[dict[str, AxisValue]]:
+    if mode == "factorial":
+        return [dict(zip(names, combination, strict=True)) for combination in product(*(values[n] for n in names))]
+    start = {name: centre[name] for name in names}
+    return [start] + [start | {name: value} for name in names for value in values[name] if value != centre[name]]
+
+
+def _row(settings: Mapping[str, AxisValue], dropped: Counter[str]) -> Retrieval | None:
+    try:
+        return retrieval_of(**settings)  # type: ignore[arg-type]
+    except ConfigError as error:
+        dropped[str(error)] += 1
+        return None
+
+
+def _column(settings: Mapping[str, AxisValue], model: str | None, dropped: Counter[str]) -> Generation | None:
+    column = generation_of(**settings)  # type: ignore[arg-type]
+    if column is None or Spec.parse(column.generator).name not in MODEL_BACKED:
+        return column
+    column = replace(column, model=column.model or model)
+    if column.model is None:
+        dropped[f"generator {column.generator!r} needs a model; set run.model or grid.model"] += 1
+        return None
+    return column
+
+
+def _distinct(found: Sequence[C | None]) -> tuple[list[C], int]:
+    kept = [item for item in found if item is not None]
+    distinct = list(dict.fromkeys(kept))
+    return distinct, len(kept) - len(distinct)
+
+
+def _refuse_shared_keys(configurations: Sequence[Retrieval | Generation]) -> None:
+    owners: dict[str, Retrieval | Generation] = {}
+    for configuration in configurations:
+        other = owners.setdefault(configuration.key, configuration)
+        if other != configuration:
+            raise ConfigError(f"grid: {other} and {configuration} would share the key {other.key!r}; rename one")
+
+
+def _by_key(configurations: Sequence[C], key: str, kind: str) -> C:
+    for configuration in configurations:
+        if configuration.key == key:
+            return configuration
+    raise ConfigError(f"no {kind} has the key {key!r}")
+
+
+def _reasons(dropped: Mapping[str, int]) -> str:
+    return "; ".join(f"{reason}: {count}" for reason, count in dropped.items()) or "every axis is null"

@@ -1,0 +1,135 @@
+"""Many cells in memory: a corpus, a grid, an eval set in; a leaderboard and lift reports out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from contextgrid.core.axes import AXES, Generation, Retrieval, settings_of
+from contextgrid.core.errors import ConfigError, StageError
+from contextgrid.core.registry import nearest
+from contextgrid.grid.experiment import DEFAULT_AXES, Experiment, axis_values
+from contextgrid.grid.matrix import AxisValue, Matrix, build_matrix
+from contextgrid.grid.runner import Runner
+from contextgrid.pipeline import Config
+from contextgrid.report.results import Results, RunResult
+from contextgrid.settings import RunSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from contextgrid.core.evalset import EvalSet
+    from contextgrid.corpus import Corpus
+    from contextgrid.evalset.llm import LLM
+    from contextgrid.generate.lift import LiftReport
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A grid over one corpus, run in memory with every common prefix shared.
+
+    Args:
+        corpus: the documents.
+        prompts: template texts by name, for the ``prompt`` axis.
+        settings: depths, metrics, baseline, seed.
+        llm: an object to call instead of the models that the grid names.
+        axes: values of every axis; set them with :meth:`grid`.
+    """
+
+    corpus: Corpus
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    settings: RunSettings = field(default_factory=RunSettings)
+    llm: LLM | None = None
+    axes: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def from_experiment(cls, experiment: Experiment) -> Lab:
+        """The lab that an experiment file describes, its documents and prompts read now."""
+        names = [name for name in experiment.axes["prompt"] if isinstance(name, str)]
+        prompts = {name: experiment.prompt_text(name) for name in names}
+        return cls(experiment.load_corpus(), prompts, experiment.run, axes=experiment.axes)
+
+    def grid(self, *, mode: Literal["factorial", "ofat"] | None = None, **axes: Any) -> Lab:
+        """This lab with other axis values: ``lab.grid(chunker=["recursive:256", "recursive:512"])``.
+
+        Raises:
+            ConfigError: for an unknown axis or a value that its axis does not take.
+        """
+        for axis in axes:
+            if axis not in AXES:
+                raise ConfigError(f"unknown axis {axis!r}{nearest(axis, AXES)}")
+        checked = {axis: axis_values(axis, value) for axis, value in axes.items()}
+        settings = self.settings.model_copy(update={"mode": mode}) if mode else self.settings
+        return replace(self, axes={**self.axes, **checked}, settings=settings)
+
+    @property
+    def matrix(self) -> Matrix:
+        """The rows and columns of the grid."""
+        defaults = {axis: axis_values(axis, DEFAULT_AXES.get(axis)) for axis in AXES}
+        model = self.settings.model or (self.llm.name if self.llm is not None else None)
+        return build_matrix(
+            {**defaults, **self.axes}, mode=self.settings.mode, baseline=self.settings.baseline, model=model
+        )
+
+    def run(self, evalset: EvalSet, progress: Progress | None = None) -> Results:
+        """Score every cell. A cell that fails does not stop the others; ``Results.failed`` says why it did.
+
+        Args:
+            progress: called with the cell's key, its number and the number of cells before each cell is run.
+
+        Raises:
+            ContextGridError: for bad input, and if every cell failed.
+        """
+        from contextgrid.stages import leaderboard
+
+        matrix = self.matrix
+        runner = Runner(self.corpus, self.settings.headline, self.llm, self.prompts, self.settings)
+        columns: list[Generation | None] = [*matrix.columns] or [None]
+        cells = [(row, column) for row in matrix.rows for column in columns]
+        results: dict[str, RunResult] = {}
+        failed: dict[str, str] = {}
+        for number, (row, column) in enumerate(cells, start=1):
+            key = _cell_key(row, column)
+            if progress is not None:
+                progress(key, number, len(cells))
+            try:
+                results[key] = runner.run_one(self._config(row, column), evalset)
+            except StageError as error:
+                failed[key] = str(error)
+        if not results:
+            raise StageError(f"all {len(cells)} cells failed; the first: {next(iter(failed.values()))}")
+        retrieval_scores = {result.config.retrieval.key: result.retrieval_scores for result in results.values()}
+        lifts = self._lifts(matrix, results)
+        table = leaderboard(retrieval_scores, lifts, self.settings, matrix)
+        return Results(table, tuple(results[key] for key in _ranked_keys(table)), lifts, failed)
+
+    def _lifts(self, matrix: Matrix, results: Mapping[str, RunResult]) -> dict[str, LiftReport]:
+        """Lift of every cell that has results and whose baseline cell has."""
+        from contextgrid.stages import compare
+
+        lifts: dict[str, LiftReport] = {}
+        for column in matrix.columns:
+            baseline_key = _cell_key(matrix.baseline, column)
+            for key in (_cell_key(row, column) for row in matrix.rows):
+                if key in results and baseline_key in results:
+                    cell, baseline = results[key].lexical_scores, results[baseline_key].lexical_scores
+                    lifts[key] = compare(cell, baseline, self.settings, cell_key=key, baseline_key=baseline_key)
+        return lifts
+
+    def _config(self, row: Retrieval, column: Generation | None) -> Config:
+        generation = {} if column is None else settings_of(column)
+        return Config(k=self.settings.k, **settings_of(row), **generation)  # type: ignore[arg-type]
+
+
+def _cell_key(row: Retrieval, column: Generation | None) -> str:
+    return row.key if column is None else f"{column.key}|{row.key}"
+
+
+def _ranked_keys(leaderboard: pa.Table) -> list[str]:
+    return [
+        line["retrieval"] if line["generation"] is None else f"{line['generation']}|{line['retrieval']}"
+        for line in leaderboard.select(["retrieval", "generation"]).to_pylist()
+    ]

@@ -1,0 +1,97 @@
+"""All cells side by side, best first, with the set that cannot be told from the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from contextgrid.core.tables import LEADERBOARD
+from contextgrid.report.results import cell_means
+from contextgrid.score.statistics import indistinguishable_from_best, mean_of
+
+if TYPE_CHECKING:
+    from contextgrid.generate.lift import LiftReport
+    from contextgrid.grid.matrix import Matrix
+    from contextgrid.settings import RunSettings
+
+
+def build_leaderboard(
+    retrieval_scores: Mapping[str, pa.Table], lifts: Mapping[str, LiftReport], run: RunSettings, matrix: Matrix
+) -> pa.Table:
+    """See :func:`contextgrid.stages.leaderboard`. Cells without results are absent."""
+    retrieval = {key: _row_summary(table, run) for key, table in retrieval_scores.items()}
+    if matrix.columns:
+        cells = [
+            (row.key, column.key, lifts[f"{column.key}|{row.key}"])
+            for column in matrix.columns
+            for row in matrix.rows
+            if f"{column.key}|{row.key}" in lifts and row.key in retrieval
+        ]
+        lines = [_cell_line(retrieval[row], row, column, lift) for row, column, lift in cells]
+        scores = [np.asarray(lift.answer_scores, dtype=np.float64) for _, _, lift in cells]
+    else:
+        keys = [row.key for row in matrix.rows if row.key in retrieval]
+        lines = [{**retrieval[key], "retrieval": key} for key in keys]
+        scores = [_values(retrieval_scores[key], run.headline) for key in keys]
+    return _ranked(lines, scores, "answer_score" if matrix.columns else "retrieval_score", run)
+
+
+def _row_summary(table: pa.Table, run: RunSettings) -> dict[str, Any]:
+    headline = mean_of(_values(table, run.headline))
+    return {
+        "headline": run.headline,
+        "retrieval_score": headline.mean,
+        "retrieval_n": headline.n,
+        "questions": table.num_rows,
+        "metrics": [
+            {"name": name, "mean": mean.mean, "n": mean.n, "total": mean.total}
+            for name, mean in cell_means(table).items()
+        ],
+    }
+
+
+def _cell_line(row: dict[str, Any], row_key: str, column_key: str, lift: LiftReport) -> dict[str, Any]:
+    return {
+        **row,
+        "retrieval": row_key,
+        "generation": column_key,
+        "answer_metric": lift.answer_metric,
+        "answer_score": lift.answer_mean,
+        "answer_n": lift.answer_n,
+        "retrieval_gain": lift.retrieval.mean,
+        "answer_gain": lift.answer.mean,
+        "answer_low": lift.answer.low,
+        "answer_high": lift.answer.high,
+        "p_value": lift.answer.p_value,
+        "verdict": lift.verdict,
+        "metrics": row["metrics"] + lift.metrics_rows(),
+    }
+
+
+def _ranked(lines: list[dict[str, Any]], scores: list[NDArray[np.float64]], by: str, run: RunSettings) -> pa.Table:
+    """Best first; a cell without the score comes last; ties go to better retrieval, then to grid order."""
+    if not lines:
+        return LEADERBOARD.empty_table()
+
+    def goodness(position: int) -> tuple[float, float]:
+        line = lines[position]
+        missing = -np.inf
+        first, second = line[by], line["retrieval_score"]
+        return (missing if first is None else first, missing if second is None else second)
+
+    order = sorted(range(len(lines)), key=goodness, reverse=True)
+    tied = indistinguishable_from_best(np.vstack([scores[position] for position in order]), seed=run.seed)
+    ranked = [
+        {**lines[position], "rank": rank, "best": bool(best)}
+        for rank, (position, best) in enumerate(zip(order, tied, strict=True), start=1)
+    ]
+    return pa.Table.from_pylist(ranked, schema=LEADERBOARD)
+
+
+def _values(table: pa.Table, metric: str) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = table[metric].to_numpy(zero_copy_only=False).astype(np.float64)
+    return values

@@ -1,0 +1,99 @@
+"""Results as a person reads them in a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+    from contextgrid.generate.lift import LiftReport
+
+
+def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 20) -> None:
+    """The best ``limit`` cells; ``=`` marks those that cannot be told from the first."""
+    if leaderboard.num_rows == 0:
+        console.print("No cell has results yet.")
+        return
+    lines = leaderboard.slice(0, limit).to_pylist()
+    generates = lines[0]["generation"] is not None
+    table = Table(title=_title(leaderboard), title_justify="left", box=None, pad_edge=False)
+    table.add_column("", justify="right")
+    table.add_column("retrieval", overflow="fold")
+    if generates:
+        table.add_column("generation", overflow="fold")
+    table.add_column(lines[0]["headline"], justify="right")
+    if generates:
+        table.add_column(str(lines[0]["answer_metric"]), justify="right")
+        table.add_column("gain [95 % interval]", justify="right", no_wrap=True)
+    for line in lines:
+        cells = [f"{'=' if line['best'] else ' '}{line['rank']}", escape(line["retrieval"])]
+        if generates:
+            cells.append(escape(line["generation"]))
+        cells.append(_score(line["retrieval_score"]))
+        if generates:
+            cells += [_score(line["answer_score"]), _gain(line)]
+        table.add_row(*cells, style="bold" if line["rank"] == 1 else None)
+    console.print(table)
+    hidden = leaderboard.num_rows - len(lines)
+    if hidden > 0:
+        console.print(f"... and {hidden} more cells")
+    console.print(_legend(leaderboard), style="dim")
+
+
+def print_findings(console: Console, lifts: Mapping[str, LiftReport]) -> None:
+    """What the lift reports say, in words: a summary, then for each column its best row."""
+    for sentence in findings(lifts):
+        console.print(f"- {escape(sentence)}", highlight=False)
+
+
+def findings(lifts: Mapping[str, LiftReport]) -> list[str]:
+    """The lift reports in sentences."""
+    compared = [report for report in lifts.values() if report.cell_key != report.baseline_key]
+    if not compared:
+        return []
+    outcomes = Counter(report.outcome for report in compared)
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    sentences = [f"{len(compared)} cells compared with their baseline: {summary}."]
+    by_column: dict[str, list[LiftReport]] = {}
+    for report in compared:
+        by_column.setdefault(report.cell_key.partition("|")[0], []).append(report)
+    for column, reports in by_column.items():
+        best = max(reports, key=lambda report: (report.answer.mean is not None, report.answer.mean or 0.0))
+        row = best.cell_key.partition("|")[2]
+        sentences.append(f"{column}: the answers gain most from {row}. {best.verdict}")
+    return sentences
+
+
+def _title(leaderboard: pa.Table) -> str:
+    first = leaderboard.slice(0, 1).to_pylist()[0]
+    kind = "cells" if first["generation"] is not None else "retrieval configurations"
+    return f"Leaderboard: {leaderboard.num_rows} {kind}, {first['questions']} questions"
+
+
+def _legend(leaderboard: pa.Table) -> str:
+    first = leaderboard.slice(0, 1).to_pylist()[0]
+    tied = sum(leaderboard["best"].to_pylist())
+    text = f"= cannot be told from the best ({tied} of {leaderboard.num_rows})."
+    text += f" {first['headline']} over {first['retrieval_n']} of {first['questions']} questions"
+    if first["generation"] is None:
+        return text + "."
+    return (
+        text + f"; {first['answer_metric']} over {first['answer_n']}. Gain: against the baseline row, same generation."
+    )
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _gain(line: Mapping[str, float | None]) -> str:
+    if line["answer_gain"] is None or line["answer_low"] is None or line["answer_high"] is None:
+        return "-"
+    return f"{line['answer_gain']:+.3f} [{line['answer_low']:+.3f}, {line['answer_high']:+.3f}]"
