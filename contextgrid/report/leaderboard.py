@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextgrid.core.tables import LEADERBOARD
-from contextgrid.report.results import cell_means
-from contextgrid.score.statistics import indistinguishable_from_best, mean_of
+from contextgrid.report.results import LEXICAL_NAMES, cell_means
+from contextgrid.score.statistics import Mean, as_floats, indistinguishable_from_best, mean_of
 
 if TYPE_CHECKING:
     from contextgrid.generate.lift import LiftReport
@@ -47,28 +47,27 @@ def _row_summary(table: pa.Table, run: RunSettings) -> dict[str, Any]:
         "retrieval_score": headline.mean,
         "retrieval_n": headline.n,
         "questions": table.num_rows,
-        "metrics": [
-            {"name": name, "mean": mean.mean, "n": mean.n, "total": mean.total}
-            for name, mean in cell_means(table).items()
-        ],
+        "metrics": _metric_rows(cell_means(table)),
     }
 
 
 def _cell_line(row: dict[str, Any], row_key: str, column_key: str, lift: LiftReport) -> dict[str, Any]:
+    answer = lift.metrics[lift.answer_metric]
+    own = {LEXICAL_NAMES.get(name, name): mean for name, mean in lift.metrics.items() if name != "retrieval"}
     return {
         **row,
         "retrieval": row_key,
         "generation": column_key,
         "answer_metric": lift.answer_metric,
-        "answer_score": lift.answer_mean,
-        "answer_n": lift.answer_n,
-        "retrieval_gain": lift.retrieval.mean,
-        "answer_gain": lift.answer.mean,
+        "answer_score": answer.mean,
+        "answer_n": answer.n,
+        "retrieval_gain": lift.retrieval.difference,
+        "answer_gain": lift.answer.difference,
         "answer_low": lift.answer.low,
         "answer_high": lift.answer.high,
-        "p_value": lift.answer.p_value,
+        "p_value": lift.answer.p,
         "verdict": lift.verdict,
-        "metrics": row["metrics"] + lift.metrics_rows(),
+        "metrics": row["metrics"] + _metric_rows(own),
     }
 
 
@@ -92,6 +91,10 @@ def _ranked(lines: list[dict[str, Any]], scores: list[NDArray[np.float64]], by: 
     return pa.Table.from_pylist(ranked, schema=LEADERBOARD)
 
 
+def _metric_rows(means: Mapping[str, Mean]) -> list[dict[str, Any]]:
+    """Means as rows of the nested ``metrics`` column."""
+    return [{"name": name, "mean": mean.mean, "n": mean.n, "total": mean.total} for name, mean in means.items()]
+
+
 def _values(table: pa.Table, metric: str) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = table[metric].to_numpy(zero_copy_only=False).astype(np.float64)
-    return values
+    return as_floats(table[metric])

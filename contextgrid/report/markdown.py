@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import html
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contextgrid.core.markup import as_text
 from contextgrid.report.terminal import findings
 
 if TYPE_CHECKING:
     from contextgrid.report.results import Results
-
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~-])")
-
-
-def as_text(value: object) -> str:
-    """Any value so that Markdown and HTML in it are shown, not rendered."""
-    return _SPECIAL.sub(r"\\\1", html.escape(" ".join(str(value).split()), quote=False))
 
 
 def write_report(results: Results, folder: Path, title: str) -> Path:

@@ -89,15 +89,14 @@ class Results:
 
 
 # Columns of the lexical scores that are means on the leaderboard under another name.
-_LEXICAL_NAMES = {"abstention_correct": "abstention_accuracy"}
+LEXICAL_NAMES = {"abstention_correct": "abstention_accuracy"}
 
 
 def cell_means(retrieval_scores: pa.Table, lexical_scores: pa.Table | None = None) -> dict[str, Mean]:
     """Mean, count and total of every metric column of a cell, retrieval first."""
     means: dict[str, Mean] = {}
     for table in (retrieval_scores, lexical_scores):
-        for name in table.column_names if table is not None else ():
-            column = table[name]
-            if str(column.type) == "double" and name != "retrieval":
-                means[_LEXICAL_NAMES.get(name, name)] = mean_of(column.to_numpy(zero_copy_only=False))
+        for field in table.schema if table is not None else ():
+            if str(field.type) == "double" and field.name != "retrieval":
+                means[LEXICAL_NAMES.get(field.name, field.name)] = mean_of(table[field.name])
     return means

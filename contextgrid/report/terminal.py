@@ -55,18 +55,18 @@ def print_findings(console: Console, lifts: Mapping[str, LiftReport]) -> None:
 
 def findings(lifts: Mapping[str, LiftReport]) -> list[str]:
     """The lift reports in sentences."""
-    compared = [report for report in lifts.values() if report.cell_key != report.baseline_key]
+    compared = [report for report in lifts.values() if not report.is_baseline]
     if not compared:
         return []
-    outcomes = Counter(report.outcome for report in compared)
-    summary = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-    sentences = [f"{len(compared)} cells compared with their baseline: {summary}."]
+    sentences = [f"{len(compared)} cells compared with their baseline."]
+    conclusions = Counter(report.conclusion for report in compared)
+    sentences += [f"{count} of {len(compared)}: {conclusion}." for conclusion, count in conclusions.most_common()]
     by_column: dict[str, list[LiftReport]] = {}
     for report in compared:
-        by_column.setdefault(report.cell_key.partition("|")[0], []).append(report)
+        by_column.setdefault(report.cell.partition("|")[0], []).append(report)
     for column, reports in by_column.items():
-        best = max(reports, key=lambda report: (report.answer.mean is not None, report.answer.mean or 0.0))
-        row = best.cell_key.partition("|")[2]
+        best = max(reports, key=lambda report: (report.answer.difference is not None, report.answer.difference or 0.0))
+        row = best.cell.partition("|")[2]
         sentences.append(f"{column}: the answers gain most from {row}. {best.verdict}")
     return sentences
 
