@@ -66,10 +66,18 @@ def time_library(file: Path) -> tuple[float, int]:
 
 def time_assets(file: Path) -> tuple[float, int]:
     """Seconds and materialisations of ``contextgrid-dagster materialize`` into an empty instance."""
+    from contextgrid import Experiment
     from contextgrid_dagster.executor import execute
+    from contextgrid_dagster.graph import GridGraph
+    from contextgrid_dagster.instance import home_of, open_instance
     from contextgrid_dagster.planner import plan
 
-    raise NotImplementedError(plan, execute, file)
+    started = time.perf_counter()
+    graph = GridGraph(Experiment.load(file))
+    with open_instance(home_of(graph.experiment)) as instance:
+        report = execute(plan(graph, instance), instance)
+    assert report.success
+    return time.perf_counter() - started, len(report.outcomes)
 
 
 def main() -> None:

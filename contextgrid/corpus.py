@@ -87,7 +87,7 @@ class Corpus:
             else:
                 sources.append(_read(file, source_id, media_type))
         if not sources:
-            found = f" ({len(ignored)} files of other kinds, for example {ignored[0]!r})" if ignored else ""
+            found = f" ({len(ignored)} files of other kinds, for example {min(ignored)!r})" if ignored else ""
             raise CorpusError(f"no documents below {str(root)!r}{found}; put files ending in {_suffixes()} there")
         return cls(tuple(sorted(sources, key=lambda source: source.id)), tuple(sorted(ignored)))
 
@@ -156,15 +156,8 @@ class Corpus:
     @classmethod
     def from_table(cls, table: pa.Table) -> Corpus:
         """The corpus that ``to_table`` stored."""
-        return cls(tuple(sources_of(table)))
-
-
-def sources_of(table: pa.Table) -> Iterator[Source]:
-    """The rows of a table of ``tables.CORPUS`` as sources, one at a time."""
-    for source_id, media_type, content in zip(
-        table["source_id"].to_pylist(), table["media_type"].to_pylist(), table["content"], strict=True
-    ):
-        yield Source(source_id, MediaType(media_type), content.as_py())
+        columns = (table[name].to_pylist() for name in ("source_id", "media_type", "content"))
+        return cls(tuple(Source(name, MediaType(kind), content) for name, kind, content in zip(*columns, strict=True)))
 
 
 def _files(root: Path) -> Iterator[Path]:
