@@ -76,7 +76,7 @@ def test_a_prompt_edit_on_disk_shows_in_the_generation_spec_of_its_column_only(f
     [
         ("chunker:", "chunkr:", "did you mean 'chunker'"),
         ("run:", "rum:", "did you mean 'run'"),
-        ("  model: off", "  modle: off", "did you mean 'model'"),
+        ("  model: off", "  modell: off", "did you mean 'model'"),
         ("recursive:512", "recursve:512", "did you mean 'recursive'"),
         ("recursive:512", "recursive:-1", "recursive"),
         ("recursive:512", "recursive:nan", "whole number"),

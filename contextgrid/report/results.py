@@ -96,7 +96,7 @@ def cell_means(retrieval_scores: pa.Table, lexical_scores: pa.Table | None = Non
     """Mean, count and total of every metric column of a cell, retrieval first."""
     means: dict[str, Mean] = {}
     for table in (retrieval_scores, lexical_scores):
-        for field in table.schema if table is not None else ():
-            if str(field.type) == "double" and field.name != "retrieval":
-                means[LEXICAL_NAMES.get(field.name, field.name)] = mean_of(table[field.name])
+        for column in table.schema if table is not None else ():
+            if str(column.type) == "double" and column.name != "retrieval":
+                means[LEXICAL_NAMES.get(column.name, column.name)] = mean_of(table[column.name])
     return means

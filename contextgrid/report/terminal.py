@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
+
+from contextgrid.core.axes import encode
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
     from contextgrid.generate.lift import LiftReport
+
+OFFLINE = encode("offline:reader")
 
 
 def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 20) -> None:
@@ -22,6 +26,7 @@ def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 20) 
         console.print("No cell has results yet.")
         return
     lines = leaderboard.slice(0, limit).to_pylist()
+    rows, columns = (short_names(leaderboard[side].to_pylist()) for side in ("retrieval", "generation"))
     generates = lines[0]["generation"] is not None
     table = Table(title=_title(leaderboard), title_justify="left", box=None, pad_edge=False)
     table.add_column("", justify="right")
@@ -33,9 +38,9 @@ def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 20) 
         table.add_column(str(lines[0]["answer_metric"]), justify="right")
         table.add_column("gain [95 % interval]", justify="right", no_wrap=True)
     for line in lines:
-        cells = [f"{'=' if line['best'] else ' '}{line['rank']}", escape(line["retrieval"])]
+        cells = [f"{'=' if line['best'] else ' '}{line['rank']}", escape(rows[line["retrieval"]])]
         if generates:
-            cells.append(escape(line["generation"]))
+            cells.append(escape(columns[line["generation"]]))
         cells.append(_score(line["retrieval_score"]))
         if generates:
             cells += [_score(line["answer_score"]), _gain(line)]
@@ -61,14 +66,24 @@ def findings(lifts: Mapping[str, LiftReport]) -> list[str]:
     sentences = [f"{len(compared)} cells compared with their baseline."]
     conclusions = Counter(report.conclusion for report in compared)
     sentences += [f"{count} of {len(compared)}: {conclusion}." for conclusion, count in conclusions.most_common()]
+    rows = short_names([report.cell.partition("|")[2] for report in lifts.values()])
+    columns = short_names([report.cell.partition("|")[0] for report in lifts.values()])
     by_column: dict[str, list[LiftReport]] = {}
     for report in compared:
         by_column.setdefault(report.cell.partition("|")[0], []).append(report)
     for column, reports in by_column.items():
         best = max(reports, key=lambda report: (report.answer.difference is not None, report.answer.difference or 0.0))
-        row = best.cell.partition("|")[2]
-        sentences.append(f"{column}: the answers gain most from {row}. {best.verdict}")
+        row = rows[best.cell.partition("|")[2]]
+        sentences.append(f"{columns[column]}: the answers gain most from {row}. {best.verdict}")
     return sentences
+
+
+def short_names(keys: Sequence[str | None]) -> dict[str, str]:
+    """Partition keys as a reader needs them: without the axis values that all longer ones share."""
+    parts = {key: key.split("__") for key in keys if key is not None}
+    longer = [set(found) for found in parts.values() if len(found) > 1]
+    shared = set.intersection(*longer) if len(longer) > 1 else set()
+    return {key: " ".join(part for part in found if part not in shared) or key for key, found in parts.items()}
 
 
 def _title(leaderboard: pa.Table) -> str:
