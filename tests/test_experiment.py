@@ -91,6 +91,7 @@ def test_a_prompt_edit_on_disk_shows_in_the_generation_spec_of_its_column_only(f
         ("run:", "run:\n  answer_metric: qualty", "answer_quality"),
         ("run:", "run:\n  cutoffs: [5, 5]", "twice"),
         ("run:", "run:\n  baseline: {index: hybrid}", "not on the grid"),
+        ("model: offline:reader", "model: opnai:gpt-4o", "did you mean 'openai'"),
         ("index: [bm25, dense]", "index: null", "null is not possible"),
         ("index: [bm25, dense]", "index: [bm25]\n  candidates: 2", "at least 5"),
         ("evalset: questions.jsonl\n", "", "'evalset' is missing"),

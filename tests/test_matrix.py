@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from contextgrid.core.axes import Retrieval, encode
 from contextgrid.core.errors import ConfigError
-from contextgrid.grid.matrix import build_matrix
+from contextgrid.grid.matrix import AxisValue, build_matrix
 
-AXES = {
+AXES: dict[str, list[AxisValue]] = {
     "parser": ["auto"],
     "chunker": ["recursive:256", "recursive:512"],
     "embedder": ["tfidf"],
@@ -39,7 +39,7 @@ def test_ofat_varies_one_axis_at_a_time_around_the_baseline() -> None:
 
 
 def test_an_embedder_under_bm25_and_a_prompt_under_extractive_collapse() -> None:
-    axes = {
+    axes: dict[str, list[AxisValue]] = {
         **AXES,
         "chunker": ["recursive:256"],
         "embedder": ["tfidf", "wordllama"],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from contextgrid.evalset.llm import LLMError, RecordingLLM
 
 import contextgrid as cg
 from contextgrid.core.documents import MediaType
 from contextgrid.core.evalset import EvalItem, EvalSet, GoldAnchor
 from contextgrid.corpus import Corpus
+from contextgrid.evalset.llm import LLMError, RecordingLLM
 from contextgrid.grid.runner import Runner
 from contextgrid.pipeline import Config
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 # All that a reader may see as the end of a line, not only \n.
 _BREAKS = "\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _BLANK = rf"(?:(?![{_BREAKS}])[\s\u00ad\u200b-\u200f\u2060\ufeff])*"
+_BRACKET = re.compile(r"[\[［【〔]")
 _NUMBER = r"[\[［【〔]\s*\^?\s*\d+\s*[\]］】〕]"
 _LIKE_HEADER = re.compile(rf"((?:\A|(?<=[{_BREAKS}])){_BLANK})(\\*)(?={_NUMBER})")
 _ESCAPED = re.compile(rf"((?:\A|(?<=[{_BREAKS}])){_BLANK})\\(\\*)(?={_NUMBER})")
@@ -38,7 +39,7 @@ def header(number: int, source_id: str) -> str:
 
 def escape(text: str) -> str:
     """``text`` with a backslash before every line start that looks like a header; ``unescape`` takes it away."""
-    return _LIKE_HEADER.sub(r"\1\\\2", text)
+    return _LIKE_HEADER.sub(r"\1\\\2", text) if _BRACKET.search(text) else text
 
 
 def unescape(text: str) -> str:

@@ -16,12 +16,13 @@ from pydantic import Field, ValidationError
 from contextgrid.chunk import CHUNKERS
 from contextgrid.core.axes import AXES, Generation
 from contextgrid.core.errors import ConfigError, ContextGridError
-from contextgrid.core.registry import Registry, Spec, nearest
+from contextgrid.core.registry import Registry, nearest
 from contextgrid.embed import EMBEDDERS
-from contextgrid.generate import GENERATORS, MODEL_BACKED, available_generators
+from contextgrid.generate import check_generator
 from contextgrid.generate.prompts import DEFAULT_PROMPT, check_prompt
 from contextgrid.grid.matrix import AxisValue, Matrix, build_matrix
 from contextgrid.index import INDEXES
+from contextgrid.models import build_model
 from contextgrid.parse import PARSERS
 from contextgrid.rerank import RERANKERS
 from contextgrid.settings import RunSettings, Strict
@@ -192,12 +193,15 @@ class Experiment:
                     f"{self.path}: prompts.{name}: a prompt name is letters and digits, joined by single . _ or -"
                 )
             self.prompt_text(name)
-        for name in self.axes["prompt"]:
-            if name is not None and name not in self._prompts:
-                raise ConfigError(
-                    f"{self.path}: grid.prompt: no prompt {name!r}"
-                    + (nearest(str(name), self._prompts) if self._prompts else "; add it under prompts")
-                )
+        for chosen in self.axes["prompt"]:
+            if chosen is not None and chosen not in self._prompts:
+                mend = nearest(str(chosen), self._prompts) if self._prompts else "; add it under prompts"
+                raise ConfigError(f"{self.path}: grid.prompt: no prompt {chosen!r}{mend}")
+        if self.run.model is not None:
+            try:
+                build_model(self.run.model)
+            except ConfigError as error:
+                raise ConfigError(f"{self.path}: run.model: {error}") from error
         for candidates in self.axes["candidates"]:
             if isinstance(candidates, int) and candidates < self.run.k:
                 raise ConfigError(
@@ -259,7 +263,8 @@ def _validated(content: dict[str, Any], path: Path) -> _File:
         location = [str(part) for part in first["loc"]]
         where = ".".join(location)
         if first["type"] == "extra_forbidden":
-            valid = {"run": RunSettings, "report": ReportSettings}.get(location[0], _File).model_fields
+            sections: dict[str, type[Strict]] = {"run": RunSettings, "report": ReportSettings}
+            valid = sections.get(location[0], _File).model_fields
             raise ConfigError(f"{path}: unknown key {where!r}{nearest(location[-1], valid)}") from None
         if first["type"] == "missing":
             raise ConfigError(
@@ -312,13 +317,9 @@ def _check_value(axis: str, value: Any) -> None:
     elif axis in REGISTRIES:
         REGISTRIES[axis].build(value)
     elif axis == "generator":
-        name = Spec.parse(value).name
-        if name not in available_generators():
-            raise ConfigError(f"unknown generator {name!r}{nearest(name, available_generators())}")
-        if name not in MODEL_BACKED:
-            GENERATORS.build(value)
+        check_generator(value)
     elif axis == "model":
-        Spec.parse(value)
+        build_model(value)
 
 
 def _is_prompt_text(value: str) -> bool:

@@ -95,8 +95,8 @@ LEXICAL_NAMES = {"abstention_correct": "abstention_accuracy"}
 def cell_means(retrieval_scores: pa.Table, lexical_scores: pa.Table | None = None) -> dict[str, Mean]:
     """Mean, count and total of every metric column of a cell, retrieval first."""
     means: dict[str, Mean] = {}
-    for table in (retrieval_scores, lexical_scores):
-        for column in table.schema if table is not None else ():
+    for table in [retrieval_scores] if lexical_scores is None else [retrieval_scores, lexical_scores]:
+        for column in table.schema:
             if str(column.type) == "double" and column.name != "retrieval":
                 means[LEXICAL_NAMES.get(column.name, column.name)] = mean_of(table[column.name])
     return means

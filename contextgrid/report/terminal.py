@@ -29,13 +29,13 @@ def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 20) 
     rows, columns = (short_names(leaderboard[side].to_pylist()) for side in ("retrieval", "generation"))
     generates = lines[0]["generation"] is not None
     table = Table(title=_title(leaderboard), title_justify="left", box=None, pad_edge=False)
-    table.add_column("", justify="right")
-    table.add_column("retrieval", overflow="fold")
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("retrieval")
     if generates:
-        table.add_column("generation", overflow="fold")
-    table.add_column(lines[0]["headline"], justify="right")
+        table.add_column("generation")
+    table.add_column(_header(lines[0]["headline"]), justify="right")
     if generates:
-        table.add_column(str(lines[0]["answer_metric"]), justify="right")
+        table.add_column(_header(lines[0]["answer_metric"]), justify="right")
         table.add_column("gain [95 % interval]", justify="right", no_wrap=True)
     for line in lines:
         cells = [f"{'=' if line['best'] else ' '}{line['rank']}", escape(rows[line["retrieval"]])]
@@ -104,6 +104,11 @@ def _legend(leaderboard: pa.Table) -> str:
     )
 
 
+def _header(metric: str) -> str:
+    # Spaces let a narrow terminal break the name.
+    return metric.replace("_", " ")
+
+
 def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
@@ -111,4 +116,4 @@ def _score(value: float | None) -> str:
 def _gain(line: Mapping[str, float | None]) -> str:
     if line["answer_gain"] is None or line["answer_low"] is None or line["answer_high"] is None:
         return "-"
-    return f"{line['answer_gain']:+.3f} [{line['answer_low']:+.3f}, {line['answer_high']:+.3f}]"
+    return f"{line['answer_gain']:+.3f} [{line['answer_low']:+.2f}, {line['answer_high']:+.2f}]"

@@ -1,0 +1,199 @@
+"""Hosted models, and servers that speak a hosted model's protocol, through LiteLLM."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from contextgrid.core.errors import ConfigError
+from contextgrid.core.registry import nearest
+from contextgrid.models.base import LLMError, register_provider, without_texts
+
+# Providers that LiteLLM reaches by a prefix of the same name. Any other: ``litellm:<prefix>/<model>``.
+HOSTED = tuple(
+    """
+    ai21 anthropic azure azure_ai bedrock cerebras cohere databricks deepinfra deepseek fireworks_ai gemini groq
+    hosted_vllm huggingface llamafile lm_studio mistral moonshot nebius nvidia_nim ollama ollama_chat openai
+    openrouter perplexity replicate sagemaker sambanova snowflake together_ai vertex_ai watsonx xai
+    """.split()
+)
+
+
+@dataclass(frozen=True)
+class HostedLLM:
+    """A model behind a provider's API.
+
+    Keys are read by LiteLLM from the provider's own environment variable, such as ``OPENAI_API_KEY``, or from
+    the variable that the option ``key_env`` names. One attempt per call: who calls decides about repeating it.
+
+    Args:
+        provider: a name in ``HOSTED``, or ``litellm`` for a model that carries LiteLLM's own prefix.
+        model: the provider's name for it.
+        options: ``temperature`` (default 0), ``top_p``, ``seed``, ``reasoning_effort``, ``api_base``,
+            ``api_version``, ``timeout`` in seconds (default 120) and ``key_env``.
+    """
+
+    provider: str
+    model: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Provider and model, as in the spec."""
+        return f"{self.provider}:{self.model}"
+
+    def complete(self, prompt: str, *, max_tokens: int = 512) -> str:
+        """The reply to ``prompt`` as a single user message.
+
+        Raises:
+            LLMError: if LiteLLM is not installed, the call fails, or the reply holds no text. Messages hold
+                neither keys nor the prompt.
+        """
+        litellm = _litellm()
+        arguments = {"temperature": 0.0, "timeout": 120.0, **self.options}
+        arguments["api_key"] = self._key(arguments.pop("key_env", None))
+        prefix = "" if self.provider == "litellm" else f"{self.provider}/"
+        try:
+            response = litellm.completion(
+                model=prefix + self.model,
+                messages=[{"role": "user", "content": prompt}],
+                max_tokens=max_tokens,
+                drop_params=True,
+                num_retries=0,
+                max_retries=0,
+                **arguments,
+            )
+            choice = response.choices[0]
+            text, finish = choice.message.content, choice.finish_reason
+        except Exception as error:  # noqa: BLE001 - every provider raises its own classes
+            # Not chained: the original may hold the key or the prompt, and logs print causes.
+            raise _failure(self.name, error, prompt) from None
+        if not text and finish != "stop":
+            raise LLMError(f"model {self.name!r} returned no text (finish reason {finish!r}, max_tokens={max_tokens})")
+        return text or ""
+
+    def _key(self, variable: str | None) -> str | None:
+        if variable is not None:
+            if not os.environ.get(variable):
+                raise LLMError(f"model {self.name!r}: the environment variable {variable} (key_env) is not set")
+            return os.environ[variable]
+        if self.provider == "openai" and "api_base" in self.options and not os.environ.get("OPENAI_API_KEY"):
+            # The client insists on a key; a server of one's own often needs none.
+            return "none"
+        return None
+
+
+def _build(provider: str) -> Callable[[str, Mapping[str, str]], HostedLLM]:
+    def build(model: str, options: Mapping[str, str]) -> HostedLLM:
+        return HostedLLM(provider, model, {name: _option(name, value) for name, value in options.items()})
+
+    return build
+
+
+for _provider in ("litellm", *HOSTED):
+    register_provider(_provider)(_build(_provider))
+
+
+def _option(name: str, value: str) -> Any:
+    if name not in _OPTIONS:
+        if _SECRET_NAME.search(name):
+            raise ConfigError(
+                "a key does not belong in a spec, because specs are stored with the results;"
+                " set the provider's environment variable, or name another one with key_env=<VARIABLE>"
+            )
+        raise ConfigError(f"no option {name!r}{nearest(name, _OPTIONS)}")
+    wanted, read = _OPTIONS[name]
+    try:
+        return read(value)
+    except ValueError:
+        raise ConfigError(f"{name} must be {wanted}, got {value!r}") from None
+
+
+def _number(value: str) -> float:
+    number = float(value)
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(value)
+    return number
+
+
+def _duration(value: str) -> float:
+    number = _number(value)
+    if number == 0:
+        raise ValueError(value)
+    return number
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise ValueError(value)
+    return value
+
+
+def _address(value: str) -> str:
+    if not re.match(r"https?://[^/\s@]+(?:/\S*)?\Z", value):
+        raise ValueError(value)
+    return value
+
+
+def _variable(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError(value)
+    return value
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "temperature": ("a number of at least 0", _number),
+    "top_p": ("a number of at least 0", _number),
+    "seed": ("a whole number", int),
+    "reasoning_effort": ("a word the provider knows", _text),
+    "api_base": ("an address such as http://localhost:8000/v1, without a password", _address),
+    "api_version": ("the provider's version string", _text),
+    "timeout": ("seconds, more than 0", _duration),
+    "key_env": ("the name of an environment variable", _variable),
+}
+_SECRET_NAME = re.compile(r"key|token|secret|password", re.IGNORECASE)
+_SECRET_VALUE = re.compile(
+    r"\b(?:sk|pk|gsk|hf|xai|key)[-_][\w*.-]{6,}|\bAIza[\w*-]{10,}|\bBearer\s+\S+|(?<=//)[^/\s@]+@", re.IGNORECASE
+)
+_OWN_PREFIX = re.compile(r"\A(?:(?:litellm\.)?\w*Error: )+(?:\w+Exception - )?")
+
+
+@lru_cache(maxsize=1)
+def _litellm() -> Any:
+    # Read while LiteLLM is imported: no price list from the network, no .env file of the folder it runs in.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    try:
+        import litellm
+    except ImportError:
+        raise LLMError('hosted models need LiteLLM; install it with: pip install "contextgrid-dagster[llm]"') from None
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True  # else it prints advertisements on every error
+    return litellm
+
+
+def _failure(name: str, error: Exception, prompt: str) -> LLMError:
+    message = _OWN_PREFIX.sub("", without_texts(str(error), [prompt])).strip() or "no message"
+    for variable, value in os.environ.items():
+        if len(value) >= 8 and _SECRET_NAME.search(variable):
+            message = message.replace(value, "(key)")
+    message = _SECRET_VALUE.sub("(key)", message)
+    status = getattr(error, "status_code", None)
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    return LLMError(
+        f"model {name!r} failed: {type(error).__name__}: {' '.join(message.split())[:300]}",
+        status=status if isinstance(status, int) else None,
+        retry_after=_seconds(headers.get("retry-after")),
+    )
+
+
+def _seconds(header: str | None) -> float | None:
+    try:
+        return None if header is None else _number(header)
+    except ValueError:
+        return None  # a date: the caller falls back on its own pace

@@ -1,0 +1,110 @@
+"""What the assets of one experiment share: its settings, their keys, partitions, versions and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dagster import (
+    AssetIn,
+    AssetKey,
+    AssetsDefinition,
+    MaterializeResult,
+    PartitionMapping,
+    PartitionsDefinition,
+    asset,
+)
+
+from contextgrid.grid.experiment import Experiment
+from contextgrid.grid.matrix import Matrix
+from contextgrid.settings import RunSettings
+from contextgrid.stages import code_version
+from contextgrid_dagster.automation import on_changed_content
+from contextgrid_dagster.metadata import EXPERIMENT, SETTINGS
+from contextgrid_dagster.partitions import GridPartitions
+from contextgrid_dagster.storage import BY_PARTITION
+
+_OWNERS = {
+    "inputs": "team:experiment",
+    "corpus": "team:retrieval",
+    "retrieval": "team:retrieval",
+    "answers": "team:generation",
+    "findings": "team:evaluation",
+}
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One experiment as its assets see it.
+
+    Args:
+        experiment: the experiment.
+        key_prefix: first part of every asset key, for several experiments in one Dagster instance.
+    """
+
+    experiment: Experiment
+    key_prefix: str | None = None
+
+    @cached_property
+    def partitions(self) -> GridPartitions:
+        """The partitions of the grid."""
+        return GridPartitions(self.matrix)
+
+    @property
+    def matrix(self) -> Matrix:
+        """The rows and columns of the grid."""
+        return self.experiment.matrix
+
+    @property
+    def run(self) -> RunSettings:
+        """The experiment's run settings."""
+        return self.experiment.run
+
+    def key(self, name: str) -> AssetKey:
+        """The key of an asset."""
+        return AssetKey([self.key_prefix, name] if self.key_prefix else [name])
+
+    def resource(self, name: str) -> str:
+        """The key of a resource, distinct between experiments."""
+        return f"{self.key_prefix}_{name}" if self.key_prefix else name
+
+    def asset(
+        self,
+        name: str,
+        *,
+        group: str,
+        kind: str,
+        partitions: PartitionsDefinition | None = None,
+        ins: Mapping[str, AssetIn] | None = None,
+    ) -> Callable[[Callable[..., MaterializeResult[Any]]], AssetsDefinition]:
+        """Decorator that makes a function the asset called ``name``; its docstring becomes the description."""
+        decorator: Callable[[Callable[..., MaterializeResult[Any]]], AssetsDefinition] = asset(
+            key=self.key(name),
+            group_name=group,
+            kinds={kind, "parquet"} if name != "index" else {kind},
+            owners=[_OWNERS[group]],
+            code_version=code_version(name, self.run, self.matrix),
+            partitions_def=partitions,
+            ins=ins or {},
+            io_manager_key=self.resource("indexes" if name == "index" else "tables"),
+            automation_condition=on_changed_content if ins else None,
+        )
+        return decorator
+
+    def read(self, name: str, mapping: PartitionMapping | None = None) -> AssetIn:
+        """An input that reads one partition of an asset."""
+        return AssetIn(key=self.key(name), partition_mapping=mapping)
+
+    def read_many(self, name: str, mapping: PartitionMapping | None = None, *, allow_missing: bool = False) -> AssetIn:
+        """An input that reads several partitions of an asset, as a mapping from partition key to table."""
+        metadata = {BY_PARTITION: True, "allow_missing_partitions": allow_missing}
+        return AssetIn(key=self.key(name), partition_mapping=mapping, metadata=metadata)
+
+    def made_for(self, definition: PartitionsDefinition | None = None, partition: str | None = None) -> dict[str, str]:
+        """What a materialisation notes about what it was made for."""
+        noted = {EXPERIMENT: self.experiment.name}
+        if definition is not None and partition is not None:
+            noted[SETTINGS] = self.partitions.settings(definition, partition)
+        return noted

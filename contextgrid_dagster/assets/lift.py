@@ -1,0 +1,132 @@
+"""What each cell is worth: its lift over the baseline, and all cells side by side."""
+
+# No postponed annotations here: Dagster reads them from the functions themselves.
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from dagster import AssetExecutionContext, AssetsDefinition, Config, MaterializeResult, MetadataValue
+from pydantic import Field
+
+from contextgrid import stages
+from contextgrid_dagster.assets.declaration import Declaration
+from contextgrid_dagster.metadata import INPUT_VERSIONS, materialised, preview_of
+from contextgrid_dagster.versions import combined_version, data_versions
+
+GROUP = "findings"
+_LEADERBOARD_ROWS = 50
+
+
+class LeaderboardConfig(Config):
+    """What the leaderboard leaves out."""
+
+    without: list[str] = Field(
+        default_factory=list,
+        description="Row keys and cell keys (generation|retrieval) to leave out, because they could not be updated.",
+    )
+
+
+def lift_assets(declaration: Declaration) -> list[AssetsDefinition]:
+    """``lift_reports`` if anything is generated, and ``leaderboard``."""
+    lifts = [_lift_reports(declaration)] if declaration.matrix.columns else []
+    return [*lifts, _leaderboard(declaration, generates=bool(lifts))]
+
+
+def _lift_reports(declaration: Declaration) -> AssetsDefinition:
+    parts, matrix, run = declaration.partitions, declaration.matrix, declaration.run
+
+    @declaration.asset(
+        "lift_reports",
+        group=GROUP,
+        kind="python",
+        partitions=parts.cell,
+        ins={"lexical_scores": declaration.read_many("lexical_scores", parts.cell_and_baseline)},
+    )
+    def lift_reports(context: AssetExecutionContext, lexical_scores: dict[str, pa.Table]) -> MaterializeResult[Any]:
+        """Whether the row's retrieval gain over the baseline row survived to the column's answers."""
+        cell = context.partition_key
+        baseline = f"{cell.partition('|')[0]}|{matrix.baseline.key}"
+        report = stages.compare(
+            lexical_scores[cell], lexical_scores[baseline], run, cell_key=cell, baseline_key=baseline
+        )
+        splits = {name: len(getattr(report, name)) for name in _SPLIT}
+        numbers = {
+            "retrieval_gain": report.retrieval.difference,
+            "answer_gain": report.answer.difference,
+            "answer_gain_low": report.answer.low,
+            "answer_gain_high": report.answer.high,
+            "p_value": report.answer.p,
+            **splits,
+        }
+        more = {"sentence": MetadataValue.text(report.sentence), "report": MetadataValue.md(report.to_markdown())}
+        made_for = declaration.made_for(parts.cell, cell)
+        return materialised(report.to_table(), made_for=made_for, numbers=numbers, more=more)
+
+    return lift_reports
+
+
+_SPLIT = ("gain_converted", "gain_wasted", "gain_unexplained", "loss", "unchanged", "not_compared")
+
+
+def _leaderboard(declaration: Declaration, *, generates: bool) -> AssetsDefinition:
+    # Cells that failed are missing from the leaderboard instead of keeping it from being built.
+    read = {"retrieval_scores": declaration.read_many("retrieval_scores", allow_missing=True)}
+    if generates:
+        read["lift_reports"] = declaration.read_many("lift_reports", allow_missing=True)
+
+    declare = declaration.asset("leaderboard", group=GROUP, kind="python", ins=read)
+    if generates:
+
+        @declare
+        def leaderboard(
+            context: AssetExecutionContext,
+            config: LeaderboardConfig,
+            retrieval_scores: dict[str, pa.Table],
+            lift_reports: dict[str, pa.Table],
+        ) -> MaterializeResult[Any]:
+            """All cells side by side, best first, and which of them cannot be told from the best."""
+            inputs = {"retrieval_scores": retrieval_scores, "lift_reports": lift_reports}
+            return _side_by_side(declaration, context, config, inputs)
+
+        return leaderboard
+
+    @declare
+    def retrieval_leaderboard(
+        context: AssetExecutionContext, config: LeaderboardConfig, retrieval_scores: dict[str, pa.Table]
+    ) -> MaterializeResult[Any]:
+        """All rows side by side, best first, and which of them cannot be told from the best."""
+        return _side_by_side(declaration, context, config, {"retrieval_scores": retrieval_scores})
+
+    return retrieval_leaderboard
+
+
+def _side_by_side(
+    declaration: Declaration,
+    context: AssetExecutionContext,
+    config: LeaderboardConfig,
+    inputs: Mapping[str, Mapping[str, pa.Table]],
+) -> MaterializeResult[Any]:
+    from contextgrid.generate.lift import LiftReport
+
+    used = {
+        name: {key: table for key, table in tables.items() if key not in config.without}
+        for name, tables in inputs.items()
+    }
+    lifts = {key: LiftReport.from_table(table) for key, table in used.get("lift_reports", {}).items()}
+    table = stages.leaderboard(used["retrieval_scores"], lifts, declaration.run, declaration.matrix)
+    best = table.slice(0, 1).to_pylist()[0] if table.num_rows else {}
+    # Dagster records no version for an input of a hundred or more partitions.
+    versions = {
+        INPUT_VERSIONS + name: combined_version(data_versions(context.instance, declaration.key(name), tables))
+        for name, tables in used.items()
+    }
+    return materialised(
+        table,
+        made_for=declaration.made_for(),
+        numbers={
+            "cells": table.num_rows,
+            "best_retrieval_score": best.get("retrieval_score"),
+            "best_answer_score": best.get("answer_score"),
+        },
+        more={"leaderboard": preview_of(table.drop_columns(["metrics"]), _LEADERBOARD_ROWS), **versions},
+    )

@@ -1,0 +1,196 @@
+"""The ``contextgrid-dagster`` command: what is stale and why, bring it up to date, look at it in Dagster.
+
+Exit codes: 0 success, 1 something failed or was skipped, 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from contextgrid.core.errors import ContextGridError
+
+if TYPE_CHECKING:
+    from dagster import DagsterInstance
+
+    from contextgrid_dagster.executor import ExecutionReport
+    from contextgrid_dagster.graph import GridGraph
+    from contextgrid_dagster.planner import Plan
+
+app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+console = Console()
+errors = Console(stderr=True)
+
+ExperimentFile = Annotated[
+    Path, typer.Argument(metavar="FILE", envvar="CONTEXTGRID_EXPERIMENT", help="The experiment file (YAML).")
+]
+Select = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--select",
+        "-s",
+        metavar="SELECTION",
+        help="What to look at, repeatable: an asset (answers), some of its partitions ('answers:*concise*'), with"
+        " everything above it (+answers) or below it (answers+). Patterns may hold * and ?. Default: everything.",
+    ),
+]
+KeyPrefix = Annotated[
+    str | None,
+    typer.Option(
+        envvar="CONTEXTGRID_KEY_PREFIX",
+        help="First part of every asset key, for several experiments in one DAGSTER_HOME.",
+    ),
+]
+
+
+def main() -> None:
+    """Entry point: every error a user can mend is one message and exit code 2."""
+    try:
+        app()
+    except ContextGridError as error:
+        errors.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+
+
+@app.command()
+def plan(
+    file: ExperimentFile,
+    select: Select = None,
+    limit: Annotated[int, typer.Option(min=0, help="Partitions to list for each asset.")] = 8,
+    show_all: Annotated[bool, typer.Option("--all", help="List every partition that is missing or stale.")] = False,
+    key_prefix: KeyPrefix = None,
+) -> None:
+    """Show every partition that is missing or stale, and why, with counts for each asset."""
+    with _opened(file, key_prefix) as (graph, instance):
+        _print_plan(_planned(graph, instance, select), None if show_all else limit)
+
+
+@app.command()
+def materialize(
+    file: ExperimentFile,
+    select: Select = None,
+    rebuild_all: Annotated[
+        bool, typer.Option("--all", help="Build everything selected, even what is up to date.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be built.")] = False,
+    key_prefix: KeyPrefix = None,
+) -> None:
+    """Bring the grid up to date in this process, in dependency order, past cells that fail."""
+    with _opened(file, key_prefix) as (graph, instance):
+        planned = _planned(graph, instance, select, rebuild_all=rebuild_all)
+        if dry_run:
+            _print_plan(planned, limit=8)
+            return
+        if not planned.pending:
+            console.print(f"Nothing to do: all {len(planned.steps)} partitions are up to date.")
+            return
+        report = _execute(planned, instance)
+        _print_report(report)
+        _print_findings(graph, report)
+    if not report.success:
+        raise typer.Exit(1)
+
+
+@app.command()
+def ui(
+    file: ExperimentFile,
+    port: Annotated[int, typer.Option(help="Port of the web server.")] = 3000,
+    host: Annotated[str, typer.Option(help="Address it listens on.")] = "127.0.0.1",
+    key_prefix: KeyPrefix = None,
+) -> None:
+    """Start Dagster's web server and daemon on the same instance that plan and materialize use."""
+    with _opened(file, key_prefix) as (graph, instance):
+        home = instance.root_directory
+        path = graph.experiment.path
+    environment = os.environ | {
+        "DAGSTER_HOME": home,
+        "CONTEXTGRID_EXPERIMENT": str(path),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+    }
+    if key_prefix:
+        environment["CONTEXTGRID_KEY_PREFIX"] = key_prefix
+    command = [sys.executable, "-m", "dagster", "dev", "--host", host, "--port", str(port)]
+    command += ["--module-name", "contextgrid_dagster.definitions", "--attribute", "defs"]
+    console.print(f"http://{host}:{port}", highlight=False)
+    os.execve(sys.executable, command, environment)
+
+
+@contextmanager
+def _opened(file: Path, key_prefix: str | None) -> Iterator[tuple[GridGraph, DagsterInstance]]:
+    """The graph of an experiment and the Dagster instance it is recorded in."""
+    from contextgrid.grid.experiment import Experiment
+    from contextgrid_dagster.graph import GridGraph
+    from contextgrid_dagster.instance import home_of, open_instance
+
+    experiment = Experiment.load(file)
+    graph = GridGraph(experiment, key_prefix=key_prefix or None)
+    home = home_of(experiment)
+    console.print(
+        f"[dim]{escape(experiment.name)}  Dagster home {escape(str(home))}[/]", highlight=False, soft_wrap=True
+    )
+    with open_instance(home) as instance:
+        yield graph, instance
+
+
+def _planned(
+    graph: GridGraph, instance: DagsterInstance, select: list[str] | None, *, rebuild_all: bool = False
+) -> Plan:
+    from contextgrid_dagster.planner import plan as make_plan
+
+    return make_plan(graph, instance, select or [], rebuild_all=rebuild_all)
+
+
+def _execute(planned: Plan, instance: DagsterInstance) -> ExecutionReport:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from contextgrid_dagster.executor import execute
+
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    try:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task("", total=len(planned.pending))
+            return execute(
+                planned,
+                instance,
+                started=lambda step: bar.update(task, description=escape(str(step.node))),
+                finished=lambda outcome: bar.advance(task),
+            )
+    except KeyboardInterrupt:
+        errors.print("Interrupted. What was finished is kept; run the command again to go on.")
+        raise typer.Exit(130) from None
+
+
+def _print_plan(planned: Plan, limit: int | None) -> None:
+    from contextgrid_dagster.terminal import print_plan
+
+    print_plan(console, planned, limit)
+
+
+def _print_report(report: ExecutionReport) -> None:
+    from contextgrid_dagster.terminal import print_problems, print_report
+
+    print_report(console, report)
+    print_problems(errors, report)
+
+
+def _print_findings(graph: GridGraph, report: ExecutionReport) -> None:
+    """The leaderboard and the lift verdicts, if the leaderboard was built."""
+    from contextgrid.generate.lift import LiftReport
+    from contextgrid.report.terminal import print_findings, print_leaderboard
+    from contextgrid_dagster.executor import Kind
+
+    if not any(outcome.node.asset == "leaderboard" for outcome in report.of_kind(Kind.BUILT, Kind.UNCHANGED)):
+        return
+    console.print()
+    leaderboard = graph.load("leaderboard")
+    print_leaderboard(console, leaderboard)
+    cells = [f"{line['generation']}|{line['retrieval']}" for line in leaderboard.to_pylist() if line["generation"]]
+    print_findings(console, {cell: LiftReport.from_table(graph.load("lift_reports", cell)) for cell in cells})

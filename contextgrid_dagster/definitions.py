@@ -1,0 +1,58 @@
+"""Definitions for Dagster: of one experiment, or of the one that ``CONTEXTGRID_EXPERIMENT`` names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from dagster import Definitions
+
+from contextgrid.core.errors import ConfigError
+from contextgrid.grid.experiment import Experiment
+from contextgrid_dagster.graph import GridGraph
+from contextgrid_dagster.jobs import bring_up_to_date_job
+
+EXPERIMENT_VARIABLE = "CONTEXTGRID_EXPERIMENT"
+KEY_PREFIX_VARIABLE = "CONTEXTGRID_KEY_PREFIX"
+
+
+def build_definitions(
+    experiment: str | Path, *, storage: str | None = None, key_prefix: str | None = None
+) -> Definitions:
+    """The asset graph of an experiment, with its stores and the job ``bring_up_to_date``.
+
+    Args:
+        experiment: path of the experiment file.
+        storage: folder or fsspec URL for results; by default ``CONTEXTGRID_STORAGE``, else ``.contextgrid/storage``
+            beside the experiment file.
+        key_prefix: first part of every asset key. Give each of several experiments its own to keep them in one
+            Dagster instance, or to merge them with ``Definitions.merge``.
+
+    Raises:
+        ConfigError: if the experiment cannot run, naming the file, the key and the nearest valid name.
+    """
+    graph = GridGraph(Experiment.load(experiment), storage, key_prefix)
+    return Definitions.merge(graph.definitions, Definitions(jobs=[bring_up_to_date_job(graph)]))
+
+
+def _default_definitions() -> Definitions:
+    path = os.environ.get(EXPERIMENT_VARIABLE)
+    if not path:
+        raise ConfigError(
+            f"{EXPERIMENT_VARIABLE} is not set; set it to the path of an experiment file, or call"
+            " build_definitions(path) in your own module"
+        )
+    return build_definitions(path, key_prefix=os.environ.get(KEY_PREFIX_VARIABLE) or None)
+
+
+# ``defs`` is built when Dagster asks for it, so that importing build_definitions needs no environment.
+def __getattr__(name: str) -> Any:
+    if name == "defs":
+        globals()["defs"] = _default_definitions()
+        return globals()["defs"]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "defs"})

@@ -1,0 +1,130 @@
+"""What a materialisation shows in Dagster: numbers that become plots, a preview, and notes for the planner.
+
+Prompts never appear here; texts of documents, questions and answers only in previews, cut short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from dagster import (
+    AssetExecutionContext,
+    DataVersion,
+    MaterializeResult,
+    MetadataValue,
+    TableColumn,
+    TableMetadataValue,
+    TableRecord,
+    TableSchema,
+)
+
+from contextgrid.core.fingerprint import fingerprint
+from contextgrid.core.tables import VOLATILE
+from contextgrid.report.results import cell_means
+
+# Entries that the planner reads back.
+EXPERIMENT = "experiment"
+SETTINGS = "settings"
+FAILED_QUESTIONS = "failed_questions"
+INPUT_VERSIONS = "input_versions/"
+
+PREVIEW_ROWS = 5
+_PREVIEW_CHARACTERS = 120
+
+Number = int | float | None
+
+
+def materialised(
+    value: Any,
+    *,
+    version: str | None = None,
+    made_for: Mapping[str, str],
+    numbers: Mapping[str, Number],
+    preview: pa.Table | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> MaterializeResult[Any]:
+    """A stage's result with its data version and all that is shown of it.
+
+    Args:
+        value: a table or an index.
+        version: its data version; by default the fingerprint of the table.
+        made_for: the experiment and the axis values it was made for.
+        numbers: measurements by name. What could not be measured is left out.
+        preview: rows to show, the first few of them.
+        more: any other metadata.
+    """
+    metadata: dict[str, Any] = {name: number for name, number in numbers.items() if _is_measured(number)}
+    if preview is not None and preview.num_rows:
+        metadata["preview"] = preview_of(preview)
+    return MaterializeResult(
+        value=value,
+        data_version=DataVersion(version if version is not None else fingerprint(value)),
+        metadata={**metadata, **(more or {}), **made_for},
+    )
+
+
+def preview_of(table: pa.Table, rows: int = PREVIEW_ROWS) -> TableMetadataValue:
+    """The first rows of a table, long texts cut; Dagster shows cells as plain text."""
+    columns = [name for name in table.column_names if name not in VOLATILE]
+    records = [TableRecord({name: _cell(row[name]) for name in columns}) for row in table.slice(0, rows).to_pylist()]
+    schema = TableSchema([TableColumn(name, _column_type(table.schema.field(name).type)) for name in columns])
+    return MetadataValue.table(records, schema)
+
+
+def means(*tables: pa.Table) -> dict[str, Number]:
+    """The mean of every metric of a cell over the questions where it was measured."""
+    return {name: mean.mean for name, mean in cell_means(*tables).items()}
+
+
+def total(table: pa.Table, column: str) -> int | float:
+    """The sum of a column, 0 if it is all null."""
+    value: int | float | None = pc.sum(table[column]).as_py()
+    return value or 0
+
+
+def characters(table: pa.Table, column: str = "text") -> int:
+    """How many characters a text column holds."""
+    return int(pc.sum(pc.utf8_length(table[column])).as_py() or 0)
+
+
+def warn_of_failures(context: AssetExecutionContext, failures: Sequence[tuple[str, str]], what: str, of: int) -> None:
+    """Log which items failed and why the first of them did."""
+    if not failures:
+        return
+    first, reason = failures[0]
+    others = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+    context.log.warning(f"{len(failures)} of {of} {what} failed: {first}: {shorten(reason, 300)}{others}")
+
+
+def shorten(text: str, length: int = _PREVIEW_CHARACTERS) -> str:
+    """Text on one line, cut to a length."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def _is_measured(number: Number) -> bool:
+    return number is not None and math.isfinite(number)
+
+
+def _cell(value: Any) -> str | int | float | bool | None:
+    if isinstance(value, float):
+        return round(value, 4) if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, list):
+        return len(value)
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    return shorten(str(value))
+
+
+def _column_type(kind: pa.DataType) -> str:
+    if pa.types.is_floating(kind):
+        return "float"
+    if pa.types.is_integer(kind) or pa.types.is_list(kind):
+        return "int"
+    return "bool" if pa.types.is_boolean(kind) else "string"

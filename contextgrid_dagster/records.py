@@ -1,0 +1,92 @@
+"""What Dagster recorded of the last materialisation of every partition, read with a few queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dagster import AssetKey, AssetMaterialization, AssetRecordsFilter, DagsterEventType, DagsterInstance
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_TAG,
+    get_input_data_version_tag,
+)
+
+from contextgrid_dagster.graph import GridGraph, Node
+from contextgrid_dagster.metadata import EXPERIMENT, FAILED_QUESTIONS, INPUT_VERSIONS, SETTINGS
+
+_PAGE = 500
+
+
+@dataclass(frozen=True)
+class Record:
+    """A partition's last materialisation: what Dagster and what the asset itself noted of it."""
+
+    materialization: AssetMaterialization
+
+    @property
+    def version(self) -> str | None:
+        """Its data version."""
+        return self._tag(DATA_VERSION_TAG)
+
+    @property
+    def code_version(self) -> str | None:
+        """The code version it was built with."""
+        return self._tag(CODE_VERSION_TAG)
+
+    @property
+    def experiment(self) -> str | None:
+        """The experiment it was built for."""
+        return self._noted(EXPERIMENT)
+
+    @property
+    def settings(self) -> str | None:
+        """The axis values it was built with."""
+        return self._noted(SETTINGS)
+
+    @property
+    def failed_questions(self) -> int:
+        """How many of its questions failed."""
+        return int(self._noted(FAILED_QUESTIONS) or "0")
+
+    def combined_input(self, name: str) -> str | None:
+        """The combined version of the partitions of ``name`` it was built from, if the asset noted one."""
+        return self._noted(INPUT_VERSIONS + name)
+
+    def dagster_input(self, key: AssetKey) -> str | None:
+        """The version of an input as Dagster recorded it."""
+        return self._tag(get_input_data_version_tag(key))
+
+    def _tag(self, name: str) -> str | None:
+        return (self.materialization.tags or {}).get(name)
+
+    def _noted(self, name: str) -> str | None:
+        value = self.materialization.metadata.get(name)
+        return None if value is None else str(value.value)
+
+
+def read_records(graph: GridGraph, instance: DagsterInstance) -> dict[Node, Record]:
+    """The record of every partition that was ever materialised: three queries for each asset at most."""
+    found: dict[Node, Record] = {}
+    for name in graph.names:
+        partitioned = graph.partitions_def(name) is not None
+        found.update(_partitioned(graph, instance, name) if partitioned else _single(graph, instance, name))
+    return found
+
+
+def _single(graph: GridGraph, instance: DagsterInstance, name: str) -> dict[Node, Record]:
+    event = instance.get_latest_materialization_event(graph.key(name))
+    materialization = event.asset_materialization if event else None
+    return {Node(name): Record(materialization)} if materialization else {}
+
+
+def _partitioned(graph: GridGraph, instance: DagsterInstance, name: str) -> dict[Node, Record]:
+    key, current = graph.key(name), set(graph.partitions(name))
+    ids = instance.event_log_storage.get_latest_storage_id_by_partition(key, DagsterEventType.ASSET_MATERIALIZATION)
+    wanted = [id_ for partition, id_ in ids.items() if partition in current]
+    found: dict[Node, Record] = {}
+    for start in range(0, len(wanted), _PAGE):
+        chosen = AssetRecordsFilter(asset_key=key, storage_ids=wanted[start : start + _PAGE])
+        for record in instance.fetch_materializations(chosen, limit=_PAGE).records:
+            if record.asset_materialization is not None:
+                found[Node(name, record.partition_key)] = Record(record.asset_materialization)
+    return found

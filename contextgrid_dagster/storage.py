@@ -1,0 +1,167 @@
+"""Where results are stored: tables as Parquet and indexes as files, on any location that fsspec can reach."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from dagster import AssetKey, InputContext, OutputContext, UPathIOManager
+from fsspec.implementations.local import LocalFileSystem
+from upath import UPath
+
+from contextgrid.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from contextgrid.grid.experiment import Experiment
+    from contextgrid.index import PassageIndex
+
+STORAGE_VARIABLE = "CONTEXTGRID_STORAGE"
+# Set in an input's metadata: the input is always a mapping from partition key to content, however many there are.
+BY_PARTITION = "contextgrid/by_partition"
+
+# Object stores show a new object only when all of it has arrived; elsewhere a file is renamed into place.
+_APPEARS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
+_LONGEST_NAME = 200
+
+
+def storage_folder(experiment: Experiment, url: str | None = None) -> UPath:
+    """The folder of an experiment's results.
+
+    Args:
+        url: any fsspec URL or local path; by default ``CONTEXTGRID_STORAGE``, else ``.contextgrid/storage`` beside
+            the experiment file. The experiment's name is appended, so that several can share one location.
+
+    Raises:
+        ConfigError: if the URL's protocol is unknown or the package that speaks it is not installed.
+    """
+    location = url or os.environ.get(STORAGE_VARIABLE) or str(experiment.path.parent / ".contextgrid" / "storage")
+    try:
+        base = UPath(location)
+        if isinstance(base.fs, LocalFileSystem):
+            base = UPath(os.path.abspath(os.path.expanduser(base.path)))
+    except (ImportError, ValueError) as error:
+        raise ConfigError(f"storage {location!r}: {error}; set {STORAGE_VARIABLE} to a folder or URL") from error
+    return base / safe_segment(experiment.name)
+
+
+def safe_segment(text: str) -> str:
+    """Any text as one file or folder name: readable, distinct, and neither a path nor too long for a disk."""
+    name = quote(text, safe="")
+    if not name.strip("."):
+        name = name.replace(".", "%2E") or "%"
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}~{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
+    return name
+
+
+class GridStore(UPathIOManager):
+    """Base of the two stores: one file for each partition, never half-written, never outside the base folder."""
+
+    def get_asset_relative_path(self, context: InputContext | OutputContext) -> UPath:
+        return UPath("/".join(safe_segment(part) for part in context.asset_key.path))
+
+    def make_safe_partition_path(self, base_path: UPath, partition: str) -> UPath:
+        return base_path.joinpath(*(safe_segment(part) for part in partition.split("/")))
+
+    def load_input(self, context: InputContext) -> Any:
+        loaded = super().load_input(context)
+        if not (context.definition_metadata or {}).get(BY_PARTITION):
+            return loaded
+        if loaded is None or isinstance(loaded, dict):
+            return loaded or {}
+        return {context.asset_partition_keys[0]: loaded}
+
+    def path_of(self, key: AssetKey, partition: str | None) -> UPath:
+        """Where a partition is stored; a cell's ``generation|retrieval`` key gives two levels."""
+        path = self._base_path.joinpath(*(safe_segment(part) for part in key.path))
+        if partition is not None:
+            path = self.make_safe_partition_path(path, partition.replace("|", "/"))
+        return self._with_extension(path)
+
+    def stored(self, key: AssetKey, partitions: Iterable[str | None]) -> set[str | None]:
+        """Those of an asset's partitions whose file exists, found with one listing."""
+        files = {self.path_of(key, partition).path.strip("/"): partition for partition in partitions}
+        self.fs.invalidate_cache()
+        if None in files.values():
+            return {partition for file, partition in files.items() if self.fs.exists(self.path_of(key, partition).path)}
+        found = self.fs.find(self._base_path.joinpath(*(safe_segment(part) for part in key.path)).path)
+        return {files[file.strip("/")] for file in found if file.strip("/") in files}
+
+    def write(self, path: UPath, content: bytes) -> None:
+        """Store bytes so that a reader finds the old file or the new one, whole."""
+        if self._base_path.protocol in _APPEARS_WHOLE:
+            self.fs.pipe_file(path.path, content)
+            return
+        temporary = path.with_name(f".{uuid.uuid4().hex}.part")
+        try:
+            self.fs.pipe_file(temporary.path, content)
+            if isinstance(self.fs, LocalFileSystem):
+                os.replace(temporary.path, path.path)
+            else:
+                self.fs.mv(temporary.path, path.path)
+        except BaseException:
+            self.fs.rm_file(temporary.path)
+            raise
+
+    def read(self, path: UPath) -> bytes:
+        """The content of a stored file."""
+        content: bytes = self.fs.cat_file(path.path)
+        return content
+
+
+class TableStore(GridStore):
+    """Tables, as Parquet."""
+
+    extension = ".parquet"
+
+    def dump_to_path(self, context: OutputContext, obj: pa.Table, path: UPath) -> None:
+        content = self.serialise(obj)
+        self.write(path, content)
+        context.add_output_metadata({"dagster/row_count": obj.num_rows, "bytes": len(content)})
+
+    def load_from_path(self, context: InputContext, path: UPath) -> pa.Table:
+        return self.load_table(path)
+
+    @staticmethod
+    def serialise(table: pa.Table) -> bytes:
+        """A table as the bytes of a Parquet file."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        content: bytes = sink.getvalue().to_pybytes()
+        return content
+
+    def load_table(self, path: UPath) -> pa.Table:
+        """A stored table, as it was written."""
+        return pq.ParquetFile(pa.BufferReader(self.read(path))).read(use_threads=False)
+
+
+class IndexStore(GridStore):
+    """Search indexes, each one self-contained file."""
+
+    extension = ".index"
+
+    # The rows that share an index follow each other, so the last one read is likely to be the next one wanted.
+    _last: tuple[str, PassageIndex] | None = None
+
+    def dump_to_path(self, context: OutputContext, obj: PassageIndex, path: UPath) -> None:
+        content = obj.to_bytes()
+        self.write(path, content)
+        context.add_output_metadata({"bytes": len(content)})
+
+    def load_from_path(self, context: InputContext, path: UPath) -> PassageIndex:
+        return self.load_index(path)
+
+    def load_index(self, path: UPath) -> PassageIndex:
+        """A stored index, as it was built."""
+        from contextgrid.index import PassageIndex
+
+        file = self.fs.ukey(path.path)  # changes when the file does
+        if self._last is None or self._last[0] != file:
+            self._last = file, PassageIndex.from_bytes(self.read(path))
+        return self._last[1]

@@ -1,0 +1,100 @@
+"""Plans and what became of them, as a person reads them in a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome
+from contextgrid_dagster.planner import Plan, Status, Step
+
+_STYLES = {Status.MISSING: "red", Status.STALE: "yellow", Status.POSSIBLE: "cyan", Status.CURRENT: "green"}
+_PROBLEMS_SHOWN = 10
+
+
+def print_plan(console: Console, plan: Plan, limit: int | None = None) -> None:
+    """One table: each asset with its counts, then its pending partitions with the reasons.
+
+    Args:
+        limit: how many partitions to list for each asset; ``None`` lists all.
+    """
+    table = Table(box=None, pad_edge=False)
+    table.add_column("asset and partition", overflow="fold", ratio=5)
+    table.add_column("status", no_wrap=True)
+    table.add_column("why", overflow="fold", ratio=4)
+    steps: dict[str, list[Step]] = {}
+    for step in plan.steps:
+        steps.setdefault(step.node.asset, []).append(step)
+    for asset, counts in plan.counts().items():
+        pending = [step for step in steps[asset] if step.is_pending]
+        if steps[asset][0].node.partition is None:
+            step = steps[asset][0]
+            table.add_row(f"[bold]{asset}[/]", _status(step.status), escape("; ".join(step.reasons)))
+            continue
+        table.add_row(f"[bold]{asset}[/]", "", _counted(counts))
+        shown = pending if limit is None else pending[:limit]
+        for step in shown:
+            table.add_row(f"  {step.node.partition}", _status(step.status), escape("; ".join(step.reasons)))
+        if len(shown) < len(pending):
+            table.add_row(f"  [dim]... and {len(pending) - len(shown)} more[/]", "", "")
+    console.print(table)
+    console.print(_summary(plan), highlight=False)
+
+
+def print_report(console: Console, report: ExecutionReport) -> None:
+    """Counts for each asset, and seconds."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("asset")
+    for kind in Kind:
+        table.add_column(kind.value, justify="right")
+    table.add_column("seconds", justify="right")
+    for asset, counts in report.counts().items():
+        seconds = sum(outcome.seconds for outcome in report.outcomes if outcome.node.asset == asset)
+        table.add_row(asset, *(str(counts[kind]) if counts[kind] else "[dim]-[/]" for kind in Kind), f"{seconds:.1f}")
+    console.print(table)
+    runs = len(report.of_kind(Kind.BUILT, Kind.UNCHANGED, Kind.FAILED))
+    console.print(f"{runs} runs in {report.seconds:.1f} s", highlight=False)
+
+
+def print_problems(console: Console, report: ExecutionReport) -> None:
+    """What failed, what was skipped because of it, and the partitions with failed questions."""
+    _print_list(console, "[red]failed[/]", report.of_kind(Kind.FAILED), lambda outcome: outcome.reason)
+    for reason, count in Counter(outcome.reason for outcome in report.of_kind(Kind.SKIPPED)).most_common():
+        what = "1 partition" if count == 1 else f"{count} partitions"
+        console.print(f"[yellow]skipped[/] {what}: {escape(reason)}", highlight=False, soft_wrap=True)
+    partial = [outcome for outcome in report.outcomes if outcome.failed_questions]
+    _print_list(console, "[yellow]partial[/]", partial, _partial)
+
+
+def _print_list(console: Console, label: str, outcomes: Sequence[Outcome], reason: Callable[[Outcome], str]) -> None:
+    for outcome in outcomes[:_PROBLEMS_SHOWN]:
+        console.print(f"{label} {outcome.node}: {escape(reason(outcome))}", highlight=False, soft_wrap=True)
+    if len(outcomes) > _PROBLEMS_SHOWN:
+        console.print(f"{label} ... and {len(outcomes) - _PROBLEMS_SHOWN} more", highlight=False)
+
+
+def _partial(outcome: Outcome) -> str:
+    return "1 question failed" if outcome.failed_questions == 1 else f"{outcome.failed_questions} questions failed"
+
+
+def _status(status: Status) -> str:
+    return f"[{_STYLES[status]}]{status}[/]"
+
+
+def _counted(counts: Mapping[Status, int]) -> str:
+    return ", ".join(f"{counts[status]} {status}" for status in Status if counts.get(status))
+
+
+def _summary(plan: Plan) -> str:
+    total: Counter[Status] = Counter(step.status for step in plan.steps)
+    if not plan.pending:
+        return f"Everything is up to date: {len(plan.steps)} partitions."
+    certain = total[Status.MISSING] + total[Status.STALE]
+    text = f"{certain} of {len(plan.steps)} partitions have to be built"
+    if total[Status.POSSIBLE]:
+        text += f", {total[Status.POSSIBLE]} more if what they are built from changes"
+    return text + "."
