@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contextgrid.core.markup import as_text
-from contextgrid.report.terminal import findings
+from contextgrid.report.findings import findings
 
 if TYPE_CHECKING:
     from contextgrid.report.results import Results

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
 
 from contextgrid.core.axes import encode
+from contextgrid.report.findings import findings, short_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,34 +56,6 @@ def print_findings(console: Console, lifts: Mapping[str, LiftReport]) -> None:
     """What the lift reports say, in words: a summary, then for each column its best row."""
     for sentence in findings(lifts):
         console.print(f"- {escape(sentence)}", highlight=False)
-
-
-def findings(lifts: Mapping[str, LiftReport]) -> list[str]:
-    """The lift reports in sentences."""
-    compared = [report for report in lifts.values() if not report.is_baseline]
-    if not compared:
-        return []
-    sentences = [f"{len(compared)} cells compared with their baseline."]
-    conclusions = Counter(report.conclusion for report in compared)
-    sentences += [f"{count} of {len(compared)}: {conclusion}." for conclusion, count in conclusions.most_common()]
-    rows = short_names([report.cell.partition("|")[2] for report in lifts.values()])
-    columns = short_names([report.cell.partition("|")[0] for report in lifts.values()])
-    by_column: dict[str, list[LiftReport]] = {}
-    for report in compared:
-        by_column.setdefault(report.cell.partition("|")[0], []).append(report)
-    for column, reports in by_column.items():
-        best = max(reports, key=lambda report: (report.answer.difference is not None, report.answer.difference or 0.0))
-        row = rows[best.cell.partition("|")[2]]
-        sentences.append(f"{columns[column]}: the answers gain most from {row}. {best.verdict}")
-    return sentences
-
-
-def short_names(keys: Sequence[str | None]) -> dict[str, str]:
-    """Partition keys as a reader needs them: without the axis values that all longer ones share."""
-    parts = {key: key.split("__") for key in keys if key is not None}
-    longer = [set(found) for found in parts.values() if len(found) > 1]
-    shared = set.intersection(*longer) if len(longer) > 1 else set()
-    return {key: " ".join(part for part in found if part not in shared) or key for key, found in parts.items()}
 
 
 def _title(leaderboard: pa.Table) -> str:
