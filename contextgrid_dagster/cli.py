@@ -64,7 +64,7 @@ def main() -> None:
 def plan(
     file: ExperimentFile,
     select: Select = None,
-    limit: Annotated[int, typer.Option(min=0, help="Partitions to list for each asset.")] = 8,
+    limit: Annotated[int, typer.Option(min=0, help="Lines to print for each asset.")] = 8,
     show_all: Annotated[bool, typer.Option("--all", help="List every partition that is missing or stale.")] = False,
     key_prefix: KeyPrefix = None,
 ) -> None:

@@ -128,7 +128,7 @@ class GridState:
         for node, table in _read_inputs(graph):
             inputs[node] = fingerprint(table)
             if node in stored and node in records and records[node].version != inputs[node]:
-                changes[node] = _describe_change(node.asset, graph.load(node.asset, node.partition), table)
+                changes[node] = _describe_change(graph, node, table)
         return cls(graph, records, stored, inputs, changes)
 
     def step(self, node: Node, pending: Collection[Node] = ()) -> Step:
@@ -177,11 +177,12 @@ class GridState:
         return reasons
 
     def _upstream_reasons(self, node: Node, record: Record) -> list[str]:
-        return [
-            f"{name} changed"
-            for name, parents in self.graph.parents(node).items()
-            if self._input_differs(record, name, parents)
-        ]
+        reasons = []
+        for name, parents in self.graph.parents(node).items():
+            if self._input_differs(record, name, parents):
+                known = [self.changes[parent] for parent in parents if parent in self.changes]
+                reasons.append(f"{name}: {known[0]}" if known else f"{name} changed")
+        return reasons
 
     def _input_differs(self, record: Record, name: str, parents: Sequence[Node]) -> bool:
         versions = {parent.partition: version for parent in parents if (version := self.version(parent))}
@@ -210,8 +211,13 @@ def _read_inputs(graph: GridGraph) -> Iterator[tuple[Node, pa.Table]]:
         yield Node("generation_spec", column.key), generation_spec_table(experiment, column.key)
 
 
-def _describe_change(asset: str, before: pa.Table, now: pa.Table) -> str:
+def _describe_change(graph: GridGraph, node: Node, now: pa.Table) -> str:
     """What differs between a stored input and the files."""
+    asset = node.asset
+    try:
+        before = graph.load(asset, node.partition)
+    except (OSError, pa.ArrowException):
+        return f"{asset} changed, and what is stored of it cannot be read"
     if asset == "generation_spec":
         old, new = before.to_pylist()[0], now.to_pylist()[0]
         changed = [name for name in new if old.get(name) != new[name]]
@@ -224,7 +230,7 @@ def _describe_change(asset: str, before: pa.Table, now: pa.Table) -> str:
         "changed": sum(old[key] != new[key] for key in old.keys() & new.keys()),
     }
     found = [f"{_count(count, kind)} {what}" for what, count in parts.items() if count]
-    return ", ".join(found) or f"order of the {kind}s changed"
+    return ", ".join(found) or f"the order of the {kind}s changed"
 
 
 _SPEC_NAMES = {"prompt": "prompt text", "prompt_name": "prompt name"}

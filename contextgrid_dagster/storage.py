@@ -69,6 +69,11 @@ class GridStore(UPathIOManager):
     def make_safe_partition_path(self, base_path: UPath, partition: str) -> UPath:
         return base_path.joinpath(*(safe_segment(part) for part in partition.split("/")))
 
+    def make_directory(self, path: UPath) -> None:
+        # An object store has no folders; asking for one may try to create the bucket.
+        if not self._appears_whole:
+            super().make_directory(path)
+
     def load_input(self, context: InputContext) -> Any:
         loaded = super().load_input(context)
         if not (context.definition_metadata or {}).get(BY_PARTITION):
@@ -95,7 +100,7 @@ class GridStore(UPathIOManager):
 
     def write(self, path: UPath, content: bytes) -> None:
         """Store bytes so that a reader finds the old file or the new one, whole."""
-        if self._base_path.protocol in _APPEARS_WHOLE:
+        if self._appears_whole:
             self.fs.pipe_file(path.path, content)
             return
         temporary = path.with_name(f".{uuid.uuid4().hex}.part")
@@ -108,6 +113,10 @@ class GridStore(UPathIOManager):
         except BaseException:
             self.fs.rm_file(temporary.path)
             raise
+
+    @property
+    def _appears_whole(self) -> bool:
+        return self._base_path.protocol in _APPEARS_WHOLE
 
     def read(self, path: UPath) -> bytes:
         """The content of a stored file."""
@@ -132,7 +141,8 @@ class TableStore(GridStore):
     def serialise(table: pa.Table) -> bytes:
         """A table as the bytes of a Parquet file."""
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
+        # Parquet's own names for the items of lists would give a table that is read back another fingerprint.
+        pq.write_table(table, sink, compression="zstd", use_compliant_nested_type=False)
         content: bytes = sink.getvalue().to_pybytes()
         return content
 

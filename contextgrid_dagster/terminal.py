@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,7 +21,8 @@ def print_plan(console: Console, plan: Plan, limit: int | None = None) -> None:
     """One table: each asset with its counts, then its pending partitions with the reasons.
 
     Args:
-        limit: how many partitions to list for each asset; ``None`` lists all.
+        limit: how many lines to print for each asset, with a whole asset or column of one reason in one line;
+            ``None`` prints a line for each partition.
     """
     table = Table(box=None, pad_edge=False)
     table.add_column("asset and partition", overflow="fold", ratio=5)
@@ -36,13 +38,49 @@ def print_plan(console: Console, plan: Plan, limit: int | None = None) -> None:
             table.add_row(f"[bold]{asset}[/]", _status(step.status), escape("; ".join(step.reasons)))
             continue
         table.add_row(f"[bold]{asset}[/]", "", _counted(counts))
-        shown = pending if limit is None else pending[:limit]
-        for step in shown:
-            table.add_row(f"  {step.node.partition}", _status(step.status), escape("; ".join(step.reasons)))
-        if len(shown) < len(pending):
-            table.add_row(f"  [dim]... and {len(pending) - len(shown)} more[/]", "", "")
+        lines = [_line(step) for step in pending] if limit is None else _grouped(steps[asset])
+        for line in lines[:limit]:
+            table.add_row(f"  {line.partitions}", _status(line.status), escape("; ".join(line.reasons)))
+        hidden = sum(line.count for line in lines[limit:]) if limit is not None else 0
+        if hidden:
+            table.add_row(f"  [dim]... and {hidden} more[/]", "", "")
     console.print(table)
     console.print(_summary(plan), highlight=False)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Partitions, as a selection would name them, that share their status and reasons."""
+
+    partitions: str
+    status: Status
+    reasons: tuple[str, ...]
+    count: int = 1
+
+
+def _line(step: Step) -> _Line:
+    return _Line(str(step.node.partition), step.status, step.reasons)
+
+
+def _grouped(steps: Sequence[Step]) -> list[_Line]:
+    """The pending partitions of an asset: all of them, whole columns, or one by one."""
+    together = _together("*", steps)
+    if together is not None:
+        return [together]
+    columns: dict[str, list[Step]] = {}
+    for step in steps:
+        columns.setdefault(str(step.node.partition).partition("|")[0], []).append(step)
+    lines: list[_Line] = []
+    for column, cells in columns.items():
+        together = _together(f"{column}|*", cells)
+        lines += [together] if together else [_line(cell) for cell in cells if cell.is_pending]
+    return lines
+
+
+def _together(name: str, steps: Sequence[Step]) -> _Line | None:
+    first = steps[0]
+    alike = all((step.status, step.reasons) == (first.status, first.reasons) for step in steps)
+    return _Line(name, first.status, first.reasons, len(steps)) if first.is_pending and alike and steps[1:] else None
 
 
 def print_report(console: Console, report: ExecutionReport) -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
-from dagster import AssetKey, Definitions, MarkdownMetadataValue, TableMetadataValue, evaluate_automation_conditions
+from dagster import (
+    AssetKey,
+    Definitions,
+    EventLogEntry,
+    MarkdownMetadataValue,
+    TableMetadataValue,
+    evaluate_automation_conditions,
+)
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
 
@@ -105,11 +113,14 @@ def test_every_asset_is_labelled_and_versioned(graph: GridGraph) -> None:
         assert (spec.automation_condition is None) == (not spec.deps)
 
 
-def test_data_versions_are_content_hashes(bench: Bench) -> None:
-    records = read_records(bench.graph(), bench.instance)
-    assert records[Node("corpus")].version == fingerprint(bench.graph().experiment.load_corpus().to_table())
-    versions = [records[Node("answers", key)].version for key in bench.graph().partitions("answers") if key]
-    assert len(set(versions)) > 1
+def test_data_versions_are_the_fingerprints_of_what_is_stored(bench: Bench) -> None:
+    graph, records = bench.graph(), read_records(bench.graph(), bench.instance)
+    for node in graph.nodes:
+        if node.asset == "index":
+            index = graph.indexes.load_index(graph.indexes.path_of(graph.key("index"), node.partition))
+            assert index.fingerprint() == records[node].version
+        elif node.asset != "retrieval_scores":  # its metrics hold nan under their nulls, which Parquet does not keep
+            assert fingerprint(graph.load(node.asset, node.partition)) == records[node].version, node
 
 
 def metadata_of(bench: Bench, node: Node) -> dict[str, object]:
@@ -239,3 +250,18 @@ def test_dagster_itself_finds_nothing_stale_after_a_build(bench: Bench) -> None:
     resolver = CachingStaleStatusResolver(bench.instance, assets, LoadingContextForTest(bench.instance))
     for node in graph.nodes:
         assert resolver.get_status(graph.key(node.asset), node.partition) == StaleStatus.FRESH, node
+
+
+def test_the_log_of_a_run_can_be_followed_live(bench: Bench) -> None:
+    run = bench.instance.get_runs(limit=1)[0]
+    seen: list[str] = []
+    arrived = threading.Event()
+
+    def note(entry: EventLogEntry, _: str) -> None:
+        seen.append(entry.message)
+        arrived.set()
+
+    bench.instance.watch_event_logs(run.run_id, None, note)
+    assert arrived.wait(timeout=10)
+    bench.instance.end_watch_event_logs(run.run_id, note)
+    assert seen

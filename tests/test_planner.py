@@ -58,7 +58,7 @@ def test_reasons_say_what_changed_in_the_inputs(bench: Bench) -> None:
     assert reasons[Node("generation_spec", LLM_SHORT)] == ("prompt text changed",)
     assert Node("generation_spec", LLM_LONG) not in reasons
     row = bench.graph().experiment.matrix.rows[0].key
-    assert reasons[Node("answers", f"{LLM_SHORT}|{row}")] == ("generation_spec changed",)
+    assert reasons[Node("answers", f"{LLM_SHORT}|{row}")] == ("generation_spec: prompt text changed",)
     assert reasons[Node("answers", f"{LLM_LONG}|{row}")] == ("retrieved_ids will be built again",)
 
 
