@@ -19,6 +19,8 @@ _DAGSTER_YAML = """\
 # Written once by contextgrid-dagster; edit it freely.
 telemetry:
   enabled: false
+nux:
+  enabled: false
 event_log_storage:
   module: contextgrid_dagster.sqlite
   class: PooledEventLogStorage

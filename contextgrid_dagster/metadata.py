@@ -55,7 +55,7 @@ def materialised(
         made_for: the experiment and the axis values it was made for.
         numbers: measurements by name. What could not be measured is left out.
         preview: rows to show, the first few of them.
-        more: any other metadata.
+        more: any other metadata; shown first.
     """
     metadata: dict[str, Any] = {name: number for name, number in numbers.items() if _is_measured(number)}
     if preview is not None and preview.num_rows:
@@ -63,7 +63,7 @@ def materialised(
     return MaterializeResult(
         value=value,
         data_version=DataVersion(version if version is not None else fingerprint(value)),
-        metadata={**metadata, **(more or {}), **made_for},
+        metadata={**(more or {}), **metadata, **made_for},
     )
 
 

@@ -49,7 +49,8 @@ def read_container(content: bytes) -> tuple[dict[str, Any], pa.Table, State]:
             settings = json.loads(archive.read(_MANIFEST))
             if settings.pop("format", None) != _FORMAT:
                 raise StageError("this index was written by another version of contextgrid; build it again")
-            chunks = pq.read_table(io.BytesIO(archive.read(_CHUNKS)))
+            # Arrow's reader threads may outlive a process that ends right after; one thread is fast enough here.
+            chunks = pq.ParquetFile(io.BytesIO(archive.read(_CHUNKS))).read(use_threads=False)
             state = {
                 name.removeprefix(_ARRAYS).removesuffix(".npy"): np.lib.format.read_array(
                     io.BytesIO(archive.read(name)), allow_pickle=False

@@ -15,6 +15,8 @@ from contextgrid_dagster.versions import combined_version, data_versions
 
 GROUP = "findings"
 _LEADERBOARD_ROWS = 50
+# Few enough to be read side by side; the rest is in the table and in each cell's report.
+_LEADERBOARD_COLUMNS = ["rank", "retrieval", "generation", "best", "retrieval_score", "answer_score", "answer_gain"]
 
 
 class LeaderboardConfig(Config):
@@ -58,7 +60,7 @@ def _lift_reports(declaration: Declaration) -> AssetsDefinition:
             "p_value": report.answer.p,
             **splits,
         }
-        more = {"sentence": MetadataValue.text(report.sentence), "report": MetadataValue.md(report.to_markdown())}
+        more = {"report": MetadataValue.md(report.to_markdown()), "sentence": MetadataValue.text(report.sentence)}
         made_for = declaration.made_for(parts.cell, cell)
         return materialised(report.to_table(), made_for=made_for, numbers=numbers, more=more)
 
@@ -128,5 +130,5 @@ def _side_by_side(
             "best_retrieval_score": best.get("retrieval_score"),
             "best_answer_score": best.get("answer_score"),
         },
-        more={"leaderboard": preview_of(table.drop_columns(["metrics"]), _LEADERBOARD_ROWS), **versions},
+        more={"leaderboard": preview_of(table.select(_LEADERBOARD_COLUMNS), _LEADERBOARD_ROWS), **versions},
     )
