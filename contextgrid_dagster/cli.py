@@ -6,6 +6,7 @@ Exit codes: 0 success, 1 something failed or was skipped, 2 bad input, 130 inter
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from contextgrid.core.errors import ContextGridError
+from contextgrid.core.errors import ConfigError, ContextGridError
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
@@ -107,6 +108,7 @@ def ui(
     key_prefix: KeyPrefix = None,
 ) -> None:
     """Start Dagster's web server and daemon on the same instance that plan and materialize use."""
+    _refuse_taken(host, port)
     with _opened(file, key_prefix) as (graph, instance):
         home = instance.root_directory
         path = graph.experiment.path
@@ -121,6 +123,15 @@ def ui(
     command += ["--module-name", "contextgrid_dagster.definitions", "--attribute", "defs"]
     console.print(f"http://{host}:{port}", highlight=False)
     os.execve(sys.executable, command, environment)
+
+
+def _refuse_taken(host: str, port: int) -> None:
+    """Say so before Dagster has started half of its processes."""
+    try:
+        with socket.create_server((host, port)):
+            pass
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}); choose another with --port") from None
 
 
 @contextmanager
