@@ -1,4 +1,4 @@
-"""The ``contextgrid`` command: check an experiment, or run it in memory.
+"""The ``contextgrid`` command: check an experiment, run it in memory, or hold scores against people's ratings.
 
 Exit codes: 0 success, 1 some cells failed, 2 bad input.
 """
@@ -77,6 +77,37 @@ def run(
         errors.print(f"[red]failed:[/] {escape(key)}: {escape(reason)}", highlight=False, soft_wrap=True)
     if results.failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def agreement(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rated answers (JSONL), one a line.")],
+    dimension: Annotated[str, typer.Option(help="Which of the ratings to hold scores against.")] = "faithfulness",
+    good: Annotated[
+        float | None, typer.Option(help="Mean rating from which an answer is good; default: the middle of the scale.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Markdown file to write the report to.")] = None,
+) -> None:
+    """Measure how far scores agree with people's ratings of answers.
+
+    They agree overall, or within each answering system. FILE has one answer a line, like this on one line:
+
+    {"id": "q1", "model": "system", "question": "...", "answer": "...", "contexts": ["..."],
+    "reference": "...", "human": {"faithfulness": [4, 4, 3]}, "judge": {"name": 0.9}}
+
+    Answers of several systems to one question share its id (or question_id, task_id).
+    Ratings and judge scores are higher for better; null is none.
+    model, reference and judge may be left out.
+    """
+    from contextgrid.report.agreement import agreement_report, check_output, print_agreement, write_agreement
+
+    if output is not None:
+        check_output(output)
+    report = agreement_report(file, dimension=dimension, good=good)
+    print_agreement(console, report)
+    if output is not None:
+        write_agreement(report, output)
+        console.print(f"Written to {output}", highlight=False, soft_wrap=True)
 
 
 def _print_inputs(experiment: Experiment) -> None:
