@@ -131,7 +131,8 @@ def _refuse_taken(host: str, port: int) -> None:
         with socket.create_server((host, port)):
             pass
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}); choose another with --port") from None
+        problem = os.strerror(error.errno or 0)
+        raise ConfigError(f"cannot listen on {host}:{port} ({problem}); choose another with --port") from None
 
 
 @contextmanager
