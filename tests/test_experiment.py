@@ -63,6 +63,19 @@ def test_paths_resolve_against_the_file_and_prompts_are_files_or_text(folder: Pa
     ]
 
 
+def test_a_list_of_files_has_ids_below_the_experiment_or_below_their_common_folder(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    inside = load(folder, VALID.replace("corpus: docs", "corpus: [docs/a.md]"))
+    assert [source.id for source in inside.load_corpus()] == ["docs/a.md"]
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "sub").mkdir()
+    for name in ("b.md", "sub/c.md"):
+        (elsewhere / name).write_text("Text.")
+    outside = load(folder, VALID.replace("corpus: docs", f"corpus: [{elsewhere}/b.md, {elsewhere}/sub/c.md]"))
+    assert [source.id for source in outside.load_corpus()] == ["b.md", "sub/c.md"]
+
+
 def test_a_prompt_edit_on_disk_shows_in_the_generation_spec_of_its_column_only(folder: Path) -> None:
     experiment = load(folder, VALID)
     before = [experiment.generation_spec(column).to_pylist() for column in experiment.matrix.columns]

@@ -49,6 +49,7 @@ DEFAULT_AXES: dict[str, AxisValue] = {
     "embedder": "tfidf",
     "index": "dense",
 }
+DEFAULT_LEDGER = ".contextgrid/ledger.sqlite"
 _NEVER_NULL = ("parser", "chunker", "index")
 _PROMPT_NAME = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -108,7 +109,7 @@ class Experiment:
             path=path,
             name=content.name,
             axes=_axes(content.grid, path),
-            run=content.run,
+            run=content.run.model_copy(update={"ledger": _ledger(content.run.ledger, path.parent)}),
             report=content.report,
             _corpus=(content.corpus,) if isinstance(content.corpus, str) else tuple(content.corpus),
             _corpus_is_folder=isinstance(content.corpus, str),
@@ -133,7 +134,11 @@ class Experiment:
         if self._corpus_is_folder:
             location = self._resolve(self._corpus[0])
             return Corpus.from_files([location]) if location.is_file() else Corpus.from_dir(location)
-        return Corpus.from_files([self._resolve(file) for file in self._corpus], root=self.path.parent)
+        files = [self._resolve(file) for file in self._corpus]
+        # Ids are paths below the experiment's folder, or below the folder that holds all files where some lie outside.
+        inside = all(file.resolve().is_relative_to(self.path.parent) for file in files)
+        root = self.path.parent if inside else Path(os.path.commonpath([file.parent for file in files]))
+        return Corpus.from_files(files, root=root)
 
     def load_evalset(self) -> EvalSet:
         """The questions as they lie on disk now."""
@@ -209,6 +214,13 @@ class Experiment:
                     f" use at least {self.run.k}"
                 )
         _ = self.matrix
+
+
+def _ledger(written: str | None, folder: Path) -> str:
+    """The experiment's ledger: an address as it is, a file resolved against the experiment's folder."""
+    if written is not None and "://" in written:
+        return written
+    return str(folder / Path(written or DEFAULT_LEDGER).expanduser())
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
