@@ -12,6 +12,8 @@ export DEEPEVAL_TELEMETRY_OPT_OUT := YES
 
 demo: .venv/installed  ## run the example grid as Dagster assets, offline and without a key
 	$(BIN)/contextgrid-dagster materialize $(EXPERIMENT)
+	@echo
+	@echo "All of this is in Dagster now. Open the UI: make ui"
 
 ui: .venv/installed  ## open the Dagster UI on the same instance: http://127.0.0.1:3000
 	$(BIN)/contextgrid-dagster ui $(EXPERIMENT)

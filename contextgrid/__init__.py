@@ -91,6 +91,10 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("contextgrid-dagster")
     if name not in _HOMES:
         raise AttributeError(f"module 'contextgrid' has no attribute {name!r}")
     value = getattr(import_module(f"contextgrid.{_HOMES[name]}"), name)
@@ -99,4 +103,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return list(__all__)

@@ -1,11 +1,12 @@
-"""The ``contextgrid`` command: check an experiment, run it in memory, or hold scores against people's ratings.
+"""The ``contextgrid`` command: check an experiment, run it, see what it cost, hold scores against people's ratings.
 
-Exit codes: 0 success, 1 some cells failed, 2 bad input.
+Exit codes: 0 success, 1 some cells failed or the budget left questions out, 2 bad input.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from contextgrid.core.errors import ContextGridError
+from contextgrid.core.errors import ConfigError, ContextGridError
+from contextgrid.models.ledger import By
+from contextgrid.models.settings import CallMode
 
 if TYPE_CHECKING:
     from contextgrid.grid.experiment import Experiment
@@ -36,47 +39,84 @@ def main() -> None:
 
 
 @app.command()
-def check(file: ExperimentFile) -> None:
-    """Validate an experiment and show its grid: rows, columns, and the partitions of each asset."""
+def check(
+    file: ExperimentFile,
+    costs: Annotated[bool, typer.Option(help="Retrieve, to see which calls to models are needed. Calls none.")] = True,
+) -> None:
+    """Validate an experiment and show its grid: rows, columns, partitions, and the calls it would pay for."""
+    from contextgrid.grid.costs import describe, estimate
     from contextgrid.grid.experiment import Experiment
+    from contextgrid.report.judges import judge_notes
 
     experiment = Experiment.load(file)
     _print_inputs(experiment)
     _print_axes(experiment)
     _print_grid(experiment)
+    for note in judge_notes(experiment.run, experiment.matrix.columns):
+        console.print(f"[yellow]note:[/] {escape(note)}", highlight=False)
     counts = experiment.matrix.partition_counts()
     console.print("\n[bold]Partitions[/]  " + ", ".join(f"{asset} {count}" for asset, count in counts.items()))
+    if costs:
+        needed = describe(estimate(experiment), experiment.run.call_settings)
+        for line in needed or ["no calls that cost anything"]:
+            console.print(f"[bold]Calls[/]  {escape(line)}", highlight=False, soft_wrap=True)
 
 
 @app.command()
 def run(
     file: ExperimentFile,
     output: Annotated[Path | None, typer.Option(help="Folder for the report; default: report.output.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Call models for everything once more.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Call no model: the ledger has to hold it all.")] = False,
+    budget: Annotated[float | None, typer.Option(min=0, help="Dollars that this run may spend.")] = None,
 ) -> None:
     """Run an experiment in memory, print the leaderboard and the findings, and write them to a folder."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from contextgrid.generate.judge import IncompleteScoresWarning
     from contextgrid.grid.experiment import Experiment
     from contextgrid.lab import Lab
     from contextgrid.report.markdown import write_report
     from contextgrid.report.terminal import print_findings, print_leaderboard
 
-    experiment = Experiment.load(file)
+    if fresh and replay:
+        raise ConfigError("--fresh calls everything and --replay nothing; choose one")
+    calls: CallMode | None = "fresh" if fresh else "replay" if replay else None
+    experiment = Experiment.load(file, budget_usd=budget, calls=calls)
     lab, evalset = Lab.from_experiment(experiment), experiment.load_evalset()
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", IncompleteScoresWarning)  # printed below, as results.warnings
         task = bar.add_task("", total=None)
         results = lab.run(
             evalset, lambda key, number, total: bar.update(task, completed=number - 1, total=total, description=key)
         )
     print_leaderboard(console, results.leaderboard)
-    print_findings(console, results.lifts)
+    print_findings(console, results.lifts, [*results.notes, *results.warnings])
     report = write_report(results, output or experiment.output_folder, experiment.report.title or experiment.name)
     console.print(f"Written to {report.parent}", highlight=False, soft_wrap=True)
     for key, reason in results.failed.items():
         errors.print(f"[red]failed:[/] {escape(key)}: {escape(reason)}", highlight=False, soft_wrap=True)
-    if results.failed:
+    skipped = results.skipped_questions
+    for line in results.spending():
+        console.print(line, highlight=False, soft_wrap=True)
+    unjudged = results.skipped_verdicts
+    if skipped or unjudged:
+        left_out = f"{skipped} answers, {unjudged} verdicts"
+        errors.print(f"[red]skipped_budget:[/] {left_out}; run again to get them", highlight=False)
+    if results.failed or skipped or unjudged:
         raise typer.Exit(1)
+
+
+@app.command()
+def spend(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Experiment file, ledger file, or a ledger's URL.")],
+    by: Annotated[By, typer.Option(help="What to add the calls up by.")] = "model",
+) -> None:
+    """Show what was spent on calls to models."""
+    from contextgrid.report.spending import ledger_of, print_spending
+
+    print_spending(console, ledger_of(file), by)
 
 
 @app.command()

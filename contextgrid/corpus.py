@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +39,8 @@ class Corpus:
     Args:
         sources: at least one; ids are unique relative paths with forward slashes.
         ignored: ids of files that ``from_dir`` left out because of their suffix, or because they are links
-            that lead outside the folder or no regular files.
+            that lead outside the folder or no regular files; and, as printable text with the reason in brackets,
+            files whose name cannot be an id.
 
     Raises:
         CorpusError: without any source, or for an id that is blank, repeated, absolute or holds ``..`` or NUL.
@@ -68,21 +70,25 @@ class Corpus:
         """All readable files below a folder, sorted by id.
 
         Hidden files and folders and build folders (``node_modules``, ``__pycache__``, ``venv``, ``build``, ``dist``,
-        ``target``) are passed over. Links are followed to files inside the folder only.
+        ``target``) are passed over. Links are followed to files inside the folder only. Files whose name is not valid
+        Unicode, or holds a backslash or a control character, are left out and listed in ``ignored``.
 
         Raises:
             CorpusError: if the folder is missing, holds no readable file, or a file cannot be opened.
         """
         root = Path(path)
-        if not root.is_dir():
-            what = "is not a folder" if root.exists() else "does not exist"
+        if not os.path.isdir(root):
+            what = "is not a folder" if os.path.exists(root) else "does not exist"
             raise CorpusError(f"corpus folder {str(root)!r} {what}; give the folder that holds the documents")
         sources: list[Source] = []
         ignored: list[str] = []
         for file in _files(root):
             source_id = file.relative_to(root).as_posix()
             media_type = MEDIA_TYPES.get(file.suffix.lower())
-            if media_type is None or not _is_readable(file, root):
+            problem = _name_problem(source_id)
+            if problem:
+                ignored.append(f"{_printable(source_id)} (the name {problem}; rename it)")
+            elif media_type is None or not _is_readable(file, root):
                 ignored.append(source_id)
             else:
                 sources.append(_read(file, source_id, media_type))
@@ -178,6 +184,26 @@ def _read(file: Path, source_id: str, media_type: MediaType) -> Source:
         return Source(source_id, media_type, file.read_bytes())
     except OSError as error:
         raise CorpusError(f"cannot read {str(file)!r}: {error.strerror}; check the path and its permissions") from error
+    except ValueError as error:  # NUL or half a surrogate pair in the path
+        raise CorpusError(f"cannot read {str(file)!r}: {error}; check the path") from error
+
+
+def _name_problem(source_id: str) -> str | None:
+    """Why a path below a corpus folder cannot be an id, which goes into tables, prompts and terminals."""
+    kinds = {unicodedata.category(character) for character in source_id}
+    if "Cs" in kinds:
+        return "is not valid Unicode"
+    if kinds & {"Cc", "Zl", "Zp"}:
+        return "holds a control character or line break"
+    # On Windows a backslash separates folders, and as_posix() has replaced it.
+    return "holds a backslash" if "\\" in source_id else None
+
+
+def _printable(source_id: str) -> str:
+    text = os.fsencode(source_id).decode("utf-8", "backslashreplace")
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
 
 
 def _check_id(source_id: str) -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from contextgrid.core.axes import AXES, Generation, Retrieval, settings_of
 from contextgrid.core.errors import ConfigError, StageError
 from contextgrid.core.registry import nearest
+from contextgrid.generate.judging import check_answer_metric
 from contextgrid.grid.experiment import DEFAULT_AXES, Experiment, axis_values
 from contextgrid.grid.matrix import AxisValue, Matrix, build_matrix
 from contextgrid.grid.runner import Runner
 from contextgrid.pipeline import Config
+from contextgrid.report.judges import judge_notes
 from contextgrid.report.results import Results, RunResult
 from contextgrid.settings import RunSettings
 
@@ -35,7 +37,8 @@ class Lab:
         corpus: the documents.
         prompts: template texts by name, for the ``prompt`` axis.
         settings: depths, metrics, baseline, seed.
-        llm: an object to call instead of the models that the grid names.
+        llm: an object to call instead of the models that the grid names; it judges too.
+        judge_llm: an object that judges answers, instead of ``llm`` and the models that the settings name.
         axes: values of every axis; set them with :meth:`grid`.
     """
 
@@ -43,6 +46,7 @@ class Lab:
     prompts: Mapping[str, str] = field(default_factory=dict)
     settings: RunSettings = field(default_factory=RunSettings)
     llm: LLM | None = None
+    judge_llm: LLM | None = None
     axes: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -83,10 +87,15 @@ class Lab:
         Raises:
             ContextGridError: for bad input, and if every cell failed.
         """
+        from contextgrid.models.calls import begin_run
         from contextgrid.stages import leaderboard
 
+        begin_run(self.settings.call_settings)
         matrix = self.matrix
-        runner = Runner(self.corpus, self.settings.headline, self.llm, self.prompts, self.settings)
+        check_answer_metric(self.settings, matrix.columns, self.llm, self.judge_llm)
+        runner = Runner(
+            self.corpus, self.settings.headline, self.llm, self.prompts, self.settings, judge_llm=self.judge_llm
+        )
         columns: list[Generation | None] = [*matrix.columns] or [None]
         cells = [(row, column) for row in matrix.rows for column in columns]
         results: dict[str, RunResult] = {}
@@ -104,7 +113,8 @@ class Lab:
         retrieval_scores = {result.config.retrieval.key: result.retrieval_scores for result in results.values()}
         lifts = self._lifts(matrix, results)
         table = leaderboard(retrieval_scores, lifts, self.settings, matrix)
-        return Results(table, tuple(results[key] for key in _ranked_keys(table)), lifts, failed)
+        notes = judge_notes(self.settings, matrix.columns, self.llm, self.judge_llm)
+        return Results(table, tuple(results[key] for key in _ranked_keys(table)), lifts, failed, tuple(notes))
 
     def _lifts(self, matrix: Matrix, results: Mapping[str, RunResult]) -> dict[str, LiftReport]:
         """Lift of every cell that has results and whose baseline cell has."""
@@ -115,8 +125,16 @@ class Lab:
             baseline_key = _cell_key(matrix.baseline, column)
             for key in (_cell_key(row, column) for row in matrix.rows):
                 if key in results and baseline_key in results:
-                    cell, baseline = results[key].lexical_scores, results[baseline_key].lexical_scores
-                    lifts[key] = compare(cell, baseline, self.settings, cell_key=key, baseline_key=baseline_key)
+                    cell, baseline = results[key], results[baseline_key]
+                    lifts[key] = compare(
+                        cell.lexical_scores,
+                        baseline.lexical_scores,
+                        self.settings,
+                        cell_key=key,
+                        baseline_key=baseline_key,
+                        cell_judge=cell.judge_scores,
+                        baseline_judge=baseline.judge_scores,
+                    )
         return lifts
 
     def _config(self, row: Retrieval, column: Generation | None) -> Config:

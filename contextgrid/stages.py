@@ -23,6 +23,7 @@ from contextgrid.parse import parse_corpus
 if TYPE_CHECKING:
     from contextgrid.core.axes import Retrieval
     from contextgrid.evalset.llm import LLM
+    from contextgrid.generate.judging import Memory
     from contextgrid.generate.lift import LiftReport
     from contextgrid.grid.matrix import Matrix
     from contextgrid.settings import RunSettings
@@ -33,6 +34,7 @@ __all__ = [
     "chunk_documents",
     "code_version",
     "compare",
+    "judge",
     "leaderboard",
     "parse_corpus",
     "retrieve",
@@ -53,8 +55,9 @@ _VERSIONS: dict[str, tuple[int, tuple[str, ...]]] = {
     "index": (1, ()),
     "retrieved_ids": (1, ("depth",)),
     "retrieval_scores": (1, ("scored_cutoffs",)),
-    "answers": (1, ("k", "ordering", "context_tokens", "max_tokens")),
+    "answers": (2, ("k", "ordering", "context_tokens", "max_tokens")),
     "lexical_scores": (1, ("headline",)),
+    "judge_scores": (1, ("judge_key",)),
     "lift_reports": (1, ("headline", "answer_metric", "seed", "resamples")),
     "leaderboard": (1, ("headline", "answer_metric", "seed", "resamples")),
 }
@@ -121,24 +124,33 @@ def score_retrieval(
     return table
 
 
-def answer(retrieved: pa.Table, generation_spec: pa.Table, run: RunSettings, llm: LLM | None = None) -> pa.Table:
+def answer(
+    retrieved: pa.Table,
+    generation_spec: pa.Table,
+    run: RunSettings,
+    llm: LLM | None = None,
+    *,
+    cell: str | None = None,
+) -> pa.Table:
     """Answers of one generation configuration from the first ``run.k`` passages of every question.
 
     Args:
         generation_spec: one row, schema ``tables.GENERATION_SPEC``.
         llm: the model to call instead of the one that the generation spec names.
+        cell: key of the cell, noted with its calls in the ledger.
 
     Raises:
-        StageError: if every question failed.
+        StageError: if every question failed, or a replay does not hold a call.
     """
     from contextgrid.assemble.context import ContextAssembler
-    from contextgrid.evalset.llm import get_llm
     from contextgrid.generate import get_generator
     from contextgrid.generate.answering import answer_questions
+    from contextgrid.models.calls import open_model
 
     spec = generation_spec.to_pylist()[0]
-    if llm is None and spec["model"] is not None:
-        llm = get_llm(spec["model"])
+    chosen = spec["model"] if llm is None else llm
+    if chosen is not None:
+        llm = open_model(chosen, calls=run.call_settings, stage="answers", cell=cell)
     generator = get_generator(spec["generator"], llm=llm, prompt=spec["prompt"], max_tokens=run.max_tokens)
     if generator is None:
         raise StageError("a generation configuration without a generator has nothing to answer with")
@@ -153,13 +165,68 @@ def score_answers(answers: pa.Table, retrieval_scores: pa.Table, run: RunSetting
     return measure(answers, retrieval_scores, headline=run.headline)
 
 
-def compare(cell: pa.Table, baseline: pa.Table, run: RunSettings, *, cell_key: str, baseline_key: str) -> LiftReport:
-    """What a cell gained over its baseline cell (same generation, baseline retrieval), question by question."""
+def judge(
+    answers: pa.Table,
+    evalset: pa.Table,
+    run: RunSettings,
+    llm: LLM | str | None = None,
+    *,
+    answered_by: str | None = None,
+    cell: str | None = None,
+    memory: Memory | None = None,
+) -> pa.Table:
+    """Every answer judged by a model, as ``run.judge`` says (``tables.JUDGE_SCORES``).
+
+    Args:
+        llm: the judge, or its spec, instead of the one that ``run`` names.
+        answered_by: spec of the model that wrote the answers; it judges where ``run`` names no model.
+        cell: key of the cell, noted with its calls in the ledger.
+        memory: verdicts to share between calls of this function.
+
+    Raises:
+        StageError: if there is no judge, or a replay does not hold a call.
+    """
+    from contextgrid.generate.judging import judge_answers
+    from contextgrid.models.calls import open_model
+
+    chosen = run.judge_model(answered_by) if llm is None else llm
+    if run.judge is None or chosen is None:
+        raise StageError("nothing can judge the answers; set run.judge.model")
+    return judge_answers(
+        answers,
+        evalset,
+        open_model(chosen, calls=run.call_settings, stage="judge_scores", cell=cell),
+        metrics=run.judge.metrics,
+        rubric=run.judge.rubric,
+        threshold=run.judge.threshold,
+        memory=memory,
+    )
+
+
+def compare(
+    cell: pa.Table,
+    baseline: pa.Table,
+    run: RunSettings,
+    *,
+    cell_key: str,
+    baseline_key: str,
+    cell_judge: pa.Table | None = None,
+    baseline_judge: pa.Table | None = None,
+) -> LiftReport:
+    """What a cell gained over its baseline cell (same generation, baseline retrieval), question by question.
+
+    Args:
+        cell, baseline: schema ``tables.LEXICAL_SCORES``.
+        cell_judge, baseline_judge: schema ``tables.JUDGE_SCORES``; ``None`` where nothing was judged.
+    """
+    from contextgrid.generate.judging import with_judge_scores
     from contextgrid.generate.lift import lift_report
 
+    judged = () if run.judge is None else run.judge.judged
+    needs = run.answer_metric if run.answer_metric in judged else None
     return lift_report(
-        cell,
-        baseline,
+        with_judge_scores(cell, cell_judge, needs=needs),
+        with_judge_scores(baseline, baseline_judge, needs=needs),
         answer_metric=run.answer_metric,
         headline=run.headline,
         cell_key=cell_key,

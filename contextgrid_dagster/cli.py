@@ -1,11 +1,12 @@
 """The ``contextgrid-dagster`` command: what is stale and why, bring it up to date, look at it in Dagster.
 
-Exit codes: 0 success, 1 something failed or was skipped, 2 bad input, 130 interrupted.
+Exit codes: 0 success, 1 something failed, was skipped or did not fit the budget, 2 bad input, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -67,11 +68,15 @@ def plan(
     select: Select = None,
     limit: Annotated[int, typer.Option(min=0, help="Lines to print for each asset.")] = 8,
     show_all: Annotated[bool, typer.Option("--all", help="List every partition that is missing or stale.")] = False,
+    costs: Annotated[bool, typer.Option(help="Say which calls to models are needed. Calls none.")] = True,
     key_prefix: KeyPrefix = None,
 ) -> None:
-    """Show every partition that is missing or stale, and why, with counts for each asset."""
+    """Show every partition that is missing or stale, and why, with counts for each asset, and what calls would cost."""
     with _opened(file, key_prefix) as (graph, instance):
-        _print_plan(_planned(graph, instance, select), None if show_all else limit)
+        planned = _planned(graph, instance, select)
+        _print_plan(planned, None if show_all else limit)
+        if costs:
+            _print_costs(planned)
 
 
 @app.command()
@@ -82,13 +87,24 @@ def materialize(
         bool, typer.Option("--all", help="Build everything selected, even what is up to date.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be built.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Call models once more for everything selected, up to date or not.")
+    ] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Call no model: the ledger has to hold it all.")] = False,
+    budget: Annotated[float | None, typer.Option(min=0, help="Dollars that this run may spend.")] = None,
     key_prefix: KeyPrefix = None,
 ) -> None:
     """Bring the grid up to date in this process, in dependency order, past cells that fail."""
-    with _opened(file, key_prefix) as (graph, instance):
-        planned = _planned(graph, instance, select, rebuild_all=rebuild_all)
+    from contextgrid_dagster.calls import begun
+
+    with (
+        _opened(file, key_prefix, budget) as (opened, instance),
+        begun(opened, fresh=fresh, replay=replay) as graph,
+    ):
+        planned = _planned(graph, instance, select, rebuild_all=rebuild_all, fresh=fresh)
         if dry_run:
             _print_plan(planned, limit=8)
+            _print_costs(planned)
             return
         if not planned.pending:
             console.print(f"Nothing to do: all {len(planned.steps)} partitions are up to date.")
@@ -122,6 +138,9 @@ def ui(
     command = [sys.executable, "-m", "dagster", "dev", "--host", host, "--port", str(port)]
     command += ["--module-name", "contextgrid_dagster.definitions", "--attribute", "defs"]
     console.print(f"http://{host}:{port}", highlight=False)
+    # A shell that starts this in the background ignores both; Dagster's processes would inherit that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.execve(sys.executable, command, environment)
 
 
@@ -136,13 +155,15 @@ def _refuse_taken(host: str, port: int) -> None:
 
 
 @contextmanager
-def _opened(file: Path, key_prefix: str | None) -> Iterator[tuple[GridGraph, DagsterInstance]]:
+def _opened(
+    file: Path, key_prefix: str | None, budget_usd: float | None = None
+) -> Iterator[tuple[GridGraph, DagsterInstance]]:
     """The graph of an experiment and the Dagster instance it is recorded in."""
     from contextgrid.grid.experiment import Experiment
     from contextgrid_dagster.graph import GridGraph
     from contextgrid_dagster.instance import home_of, open_instance
 
-    experiment = Experiment.load(file)
+    experiment = Experiment.load(file, budget_usd=budget_usd)
     graph = GridGraph(experiment, key_prefix=key_prefix or None)
     home = home_of(experiment)
     console.print(
@@ -153,11 +174,16 @@ def _opened(file: Path, key_prefix: str | None) -> Iterator[tuple[GridGraph, Dag
 
 
 def _planned(
-    graph: GridGraph, instance: DagsterInstance, select: list[str] | None, *, rebuild_all: bool = False
+    graph: GridGraph,
+    instance: DagsterInstance,
+    select: list[str] | None,
+    *,
+    rebuild_all: bool = False,
+    fresh: bool = False,
 ) -> Plan:
     from contextgrid_dagster.planner import plan as make_plan
 
-    return make_plan(graph, instance, select or [], rebuild_all=rebuild_all)
+    return make_plan(graph, instance, select or [], rebuild_all=rebuild_all, fresh=fresh)
 
 
 def _execute(planned: Plan, instance: DagsterInstance) -> ExecutionReport:
@@ -184,6 +210,14 @@ def _print_plan(planned: Plan, limit: int | None) -> None:
     from contextgrid_dagster.terminal import print_plan
 
     print_plan(console, planned, limit)
+
+
+def _print_costs(planned: Plan) -> None:
+    from contextgrid_dagster.costs import describe_costs
+    from contextgrid_dagster.terminal import print_costs
+
+    if planned.pending:
+        print_costs(console, describe_costs(planned))
 
 
 def _print_report(report: ExecutionReport) -> None:

@@ -32,8 +32,10 @@ def build_definitions(
     Raises:
         ConfigError: if the experiment cannot run, naming the file, the key and the nearest valid name.
     """
-    graph = GridGraph(Experiment.load(experiment), storage, key_prefix)
-    return Definitions.merge(graph.definitions, Definitions(jobs=[bring_up_to_date_job(graph)]))
+    loaded = Experiment.load(experiment)
+    assets = GridGraph(loaded, storage, key_prefix, pooled=True).definitions
+    job = bring_up_to_date_job(GridGraph(loaded, storage, key_prefix))
+    return Definitions.merge(assets, Definitions(jobs=[job]))
 
 
 def _default_definitions() -> Definitions:

@@ -13,6 +13,7 @@ from dagster import DagsterError, DagsterInstance, ExecuteInProcessResult
 from dagster_shared.error import SerializableErrorInfo
 from sqlalchemy.exc import SQLAlchemyError
 
+from contextgrid.models.calls import Meter, count_calls
 from contextgrid_dagster.graph import Node
 from contextgrid_dagster.interrupts import interruptions
 from contextgrid_dagster.planner import Plan, Step
@@ -35,26 +36,36 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one partition, and why if it was not built."""
+    """What became of one partition, and why if it was not built.
+
+    ``failed`` and ``skipped`` say what of it failed, and what the budget did not cover; the next plan has it again.
+    """
 
     node: Node
     kind: Kind
     seconds: float = 0.0
     reason: str = ""
-    failed_questions: int = 0
+    failed: str | None = None
+    skipped: str | None = None
+
+    @property
+    def unfinished(self) -> str:
+        """What of a partition that was built failed or was left out for the budget, in words; else empty."""
+        return ", ".join(part for part in (self.failed, self.skipped) if part)
 
 
 @dataclass(frozen=True)
 class ExecutionReport:
-    """What became of every pending partition of a plan."""
+    """What became of every pending partition of a plan, and what its calls to models took."""
 
     outcomes: tuple[Outcome, ...]
     seconds: float
+    calls: Meter
 
     @property
     def success(self) -> bool:
         """Whether everything that was planned is up to date now."""
-        return not self.of_kind(Kind.FAILED, Kind.SKIPPED)
+        return not self.of_kind(Kind.FAILED, Kind.SKIPPED) and not any(outcome.skipped for outcome in self.outcomes)
 
     def of_kind(self, *kinds: Kind) -> tuple[Outcome, ...]:
         """The outcomes of these kinds, in the order they happened."""
@@ -88,14 +99,14 @@ def execute(
     """
     begin = time.perf_counter()
     outcomes = []
-    with interruptions() as asked_to_stop:
+    with interruptions() as asked_to_stop, count_calls() as meter:
         for outcome in _Execution(plan, instance).outcomes(started):
             outcomes.append(outcome)
             if finished is not None:
                 finished(outcome)
             if asked_to_stop():
                 raise KeyboardInterrupt
-    return ExecutionReport(tuple(outcomes), time.perf_counter() - begin)
+    return ExecutionReport(tuple(outcomes), time.perf_counter() - begin, meter)
 
 
 class _Execution:
@@ -123,7 +134,7 @@ class _Execution:
         blocking = [parent for group in parents for parent in group if parent in self._blocked]
         if blocking and not self._can_do_without(node, blocking):
             return Outcome(node, Kind.SKIPPED, reason=self._blocked[blocking[0]])
-        if not (self._plan.rebuild_all or blocking) and not self._plan.state.step(node).is_pending:
+        if not (node in self._plan.forced or blocking) and not self._plan.state.step(node).is_pending:
             return Outcome(node, Kind.SPARED)
         return self._build(node, without=blocking)
 
@@ -148,7 +159,7 @@ class _Execution:
         record = Record(materialization)
         self._plan.state.built(node, record)
         kind = Kind.UNCHANGED if before is not None and record.version == before.version else Kind.BUILT
-        return Outcome(node, kind, seconds, failed_questions=record.failed_questions)
+        return Outcome(node, kind, seconds, failed=record.failed, skipped=record.skipped)
 
     def _run(self, node: Node, without: list[Node]) -> ExecuteInProcessResult:
         config: dict[str, Any] = dict(_QUIET)

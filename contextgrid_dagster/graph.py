@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -36,15 +36,30 @@ class GridGraph:
         experiment: the experiment.
         storage: where results are stored; see :func:`~contextgrid_dagster.storage.storage_folder`.
         key_prefix: first part of every asset key, for several experiments in one Dagster instance.
+        pooled: whether runs of assets that call models wait for each other, as the instance says. The executor's
+            runs do not: they follow each other anyway, and one that is killed would keep its place.
     """
 
-    def __init__(self, experiment: Experiment, storage: str | None = None, key_prefix: str | None = None) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        storage: str | None = None,
+        key_prefix: str | None = None,
+        *,
+        pooled: bool = False,
+    ) -> None:
         self.experiment = experiment
-        self.declaration = Declaration(experiment, key_prefix)
+        self.declaration = Declaration(experiment, key_prefix, pooled)
         self.assets: tuple[AssetsDefinition, ...] = tuple(grid_assets(self.declaration))
+        self._storage = storage
         folder = storage_folder(experiment, storage)
         self.tables = TableStore(folder)
         self.indexes = IndexStore(folder)
+
+    def with_budget(self, usd: float) -> GridGraph:
+        """The same graph for a run that may spend so many dollars on calls to models."""
+        run = self.experiment.run.model_copy(update={"budget_usd": usd})
+        return GridGraph(replace(self.experiment, run=run), self._storage, self.declaration.key_prefix)
 
     @cached_property
     def definitions(self) -> Definitions:
@@ -102,6 +117,13 @@ class GridGraph:
         definition = next(asset for asset in self.assets if asset.key == self.key(name))
         inputs = definition.node_def.input_defs
         return any((given.metadata or {}).get("allow_missing_partitions") for given in inputs)
+
+    def calls_model(self, node: Node) -> bool:
+        """Whether a model is called to build a partition."""
+        column = str(node.partition).partition("|")[0]
+        if node.asset == "judge_scores":
+            return column in self.declaration.judges
+        return node.asset == "answers" and self.experiment.matrix.column(column).model is not None
 
     def ancestors(self, nodes: Iterable[Node]) -> set[Node]:
         """The given partitions and everything they are built from."""

@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 from dagster import DagsterError, DagsterInstance
 from dagster_shared.check import CheckError
 from filelock import FileLock
+from sqlalchemy.exc import SQLAlchemyError
+from yaml import YAMLError
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
@@ -40,6 +43,12 @@ python_logs:
 concurrency:
   runs:
     max_concurrent_runs: 2
+  # Runs that call models (pool contextgrid_models: answers and judge_scores) wait for each other. Each of them makes
+  # run.concurrency calls side by side, so a provider sees that many times this limit. It holds for runs that are
+  # launched from the UI or by the daemon; contextgrid-dagster materialize works in its own process.
+  pools:
+    granularity: run
+    default_limit: 1
 """
 
 
@@ -48,7 +57,8 @@ def home_of(experiment: Experiment) -> Path:
     configured = os.environ.get("DAGSTER_HOME")
     if configured:
         return Path(configured).expanduser().absolute()
-    return experiment.path.parent / ".contextgrid" / "dagster" / safe_segment(experiment.name)
+    # Dagster puts the path into a database URL, where % would start an escape.
+    return experiment.path.parent / ".contextgrid" / "dagster" / safe_segment(experiment.name).replace("%", "=")
 
 
 @contextmanager
@@ -58,6 +68,10 @@ def open_instance(home: Path) -> Iterator[DagsterInstance]:
     Raises:
         ConfigError: if the folder cannot be made or its ``dagster.yaml`` cannot be used.
     """
+    if unquote(str(home)) != str(home) or "?" in str(home):
+        raise ConfigError(
+            f"Dagster home {home}: Dagster keeps no databases below a path with ? or a %-escape; set DAGSTER_HOME"
+        )
     try:
         home.mkdir(parents=True, exist_ok=True)
         # Two processes that both find no database would both create its tables.
@@ -65,7 +79,7 @@ def open_instance(home: Path) -> Iterator[DagsterInstance]:
             if not (home / "dagster.yaml").exists():
                 (home / "dagster.yaml").write_text(_DAGSTER_YAML, encoding="utf-8")
             instance = DagsterInstance.from_config(str(home))
-    except (OSError, DagsterError, CheckError) as error:
+    except (OSError, DagsterError, CheckError, SQLAlchemyError, YAMLError) as error:
         raise ConfigError(f"Dagster home {home}: {error}") from error
     with instance:
         yield instance

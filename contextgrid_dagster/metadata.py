@@ -1,6 +1,6 @@
 """What a materialisation shows in Dagster: numbers that become plots, a preview, and notes for the planner.
 
-Prompts never appear here; texts of documents, questions and answers only in previews, cut short.
+Texts of prompts, documents and answers never appear here; previews show how long they are.
 """
 
 from __future__ import annotations
@@ -24,16 +24,21 @@ from dagster import (
 
 from contextgrid.core.fingerprint import fingerprint
 from contextgrid.core.tables import VOLATILE
+from contextgrid.models.meter import Meter
 from contextgrid.report.results import cell_means
 
 # Entries that the planner reads back.
 EXPERIMENT = "experiment"
 SETTINGS = "settings"
 FAILED_QUESTIONS = "failed_questions"
+FAILED_VERDICTS = "failed_verdicts"
+SKIPPED_QUESTIONS = "skipped_questions"
 INPUT_VERSIONS = "input_versions/"
 
 PREVIEW_ROWS = 5
 _PREVIEW_CHARACTERS = 120
+# Columns that hold, or quote, documents and prompts: shown by their length in characters.
+_TEXTS = frozenset({"text", "answer", "context", "prompt", "content", "reason", "raw_reply"})
 
 Number = int | float | None
 
@@ -68,9 +73,13 @@ def materialised(
 
 
 def preview_of(table: pa.Table, rows: int = PREVIEW_ROWS) -> TableMetadataValue:
-    """The first rows of a table, long texts cut; Dagster shows cells as plain text."""
+    """The first rows of a table; Dagster shows cells as plain text. Of what quotes documents only lengths are shown."""
+    table = table.slice(0, rows)
+    for position, name in enumerate(table.column_names):
+        if name in _TEXTS and pa.types.is_string(table.schema.field(name).type):
+            table = table.set_column(position, f"{name}_characters", pc.utf8_length(table[name]))
     columns = [name for name in table.column_names if name not in VOLATILE]
-    records = [TableRecord({name: _cell(row[name]) for name in columns}) for row in table.slice(0, rows).to_pylist()]
+    records = [TableRecord({name: _cell(row[name]) for name in columns}) for row in table.to_pylist()]
     schema = TableSchema([TableColumn(name, _column_type(table.schema.field(name).type)) for name in columns])
     return MetadataValue.table(records, schema)
 
@@ -78,6 +87,29 @@ def preview_of(table: pa.Table, rows: int = PREVIEW_ROWS) -> TableMetadataValue:
 def means(*tables: pa.Table) -> dict[str, Number]:
     """The mean of every metric of a cell over the questions where it was measured."""
     return {name: mean.mean for name, mean in cell_means(*tables).items()}
+
+
+def statuses(table: pa.Table) -> dict[str, int]:
+    """How many rows have which status."""
+    return {row["values"]: row["counts"] for row in pc.value_counts(table["status"]).to_pylist()}
+
+
+def calls_of(meter: Meter) -> dict[str, Number]:
+    """What the calls of a stage took; nothing where it made none. Replies without a price leave no sum of dollars."""
+    if not meter.replies and not meter.failed:
+        return {}
+    return {
+        "model_calls": meter.calls,
+        "calls_served_by_ledger": meter.hits,
+        "failed_calls": meter.failed,
+        "unpriced_replies": meter.unpriced,
+        "model_prompt_tokens": meter.prompt_tokens,
+        "model_completion_tokens": meter.completion_tokens,
+        "usd_spent": None if meter.unpriced else meter.spent,
+        "usd_original": meter.price,
+        "latency_p50_seconds": meter.latency(0.5),
+        "latency_p95_seconds": meter.latency(0.95),
+    }
 
 
 def total(table: pa.Table, column: str) -> int | float:

@@ -14,7 +14,7 @@ from dagster import DagsterInstance
 from contextgrid.core.fingerprint import fingerprint
 from contextgrid_dagster.assets.inputs import corpus_table, evalset_table, generation_spec_table
 from contextgrid_dagster.graph import GridGraph, Node
-from contextgrid_dagster.records import Record, read_records
+from contextgrid_dagster.records import Record, counted, read_records
 from contextgrid_dagster.selection import select
 from contextgrid_dagster.versions import combined_version, dagster_input_version
 
@@ -51,14 +51,14 @@ class Plan:
         steps: the selected partitions and their status.
         state: what is known about every partition.
         outside: partitions that are missing or stale but were not selected.
-        rebuild_all: whether everything selected is to be built, whatever its state.
+        forced: partitions that are to be built whatever their state.
     """
 
     graph: GridGraph
     steps: tuple[Step, ...]
     state: GridState
     outside: frozenset[Node] = frozenset()
-    rebuild_all: bool = False
+    forced: frozenset[Node] = frozenset()
 
     @property
     def pending(self) -> tuple[Step, ...]:
@@ -74,28 +74,35 @@ class Plan:
 
 
 def plan(
-    graph: GridGraph, instance: DagsterInstance, selections: Sequence[str] = (), *, rebuild_all: bool = False
+    graph: GridGraph,
+    instance: DagsterInstance,
+    selections: Sequence[str] = (),
+    *,
+    rebuild_all: bool = False,
+    fresh: bool = False,
 ) -> Plan:
     """Compare what is stored with the files, the settings and what else is stored, all as they are now.
 
     Args:
         selections: which partitions to look at (see :mod:`contextgrid_dagster.selection`); all by default.
         rebuild_all: plan every selected partition, whatever its state.
+        fresh: plan every selected partition that calls a model, whatever its state.
 
     Raises:
         ContextGridError: if a selection names nothing, or an input file cannot be read.
     """
     chosen = select(graph, selections)
+    forced = frozenset(node for node in chosen if rebuild_all or (fresh and graph.calls_model(node)))
     state = GridState.read(graph, instance)
     steps: list[Step] = []
     pending: set[Node] = set()
     for node in graph.nodes:
-        step = Step(node, Status.STALE, ("asked for",)) if rebuild_all and node in chosen else state.step(node, pending)
+        step = Step(node, Status.STALE, ("asked for",)) if node in forced else state.step(node, pending)
         if step.is_pending:
             pending.add(node)
         if node in chosen:
             steps.append(step)
-    return Plan(graph, tuple(steps), state, frozenset(pending - chosen), rebuild_all)
+    return Plan(graph, tuple(steps), state, frozenset(pending - chosen), forced)
 
 
 @dataclass
@@ -104,14 +111,14 @@ class GridState:
 
     Attributes:
         records: what Dagster recorded of each partition.
-        stored: the partitions whose file exists.
+        stored: the partitions whose file exists, with the data version that the file states (``None`` if damaged).
         inputs: the data version of each input as the files give it now.
         changes: how each input that differs from what is stored differs, in words.
     """
 
     graph: GridGraph
     records: dict[Node, Record]
-    stored: set[Node]
+    stored: dict[Node, str | None]
     inputs: dict[Node, str]
     changes: Mapping[Node, str]
 
@@ -120,9 +127,9 @@ class GridState:
         """The state as it is now: records from the instance, files from the store, inputs from disk."""
         records = read_records(graph, instance)
         stored = {
-            Node(name, partition)
+            Node(name, partition): version
             for name in graph.names
-            for partition in graph.store(name).stored(graph.key(name), graph.partitions(name))
+            for partition, version in graph.store(name).stored(graph.key(name), graph.partitions(name)).items()
         }
         inputs, changes = {}, {}
         for node, table in _read_inputs(graph):
@@ -138,8 +145,9 @@ class GridState:
             return Step(node, Status.MISSING, ("never built",))
         if record.experiment != self.graph.experiment.name:
             return Step(node, Status.MISSING, (f"built by another experiment, {record.experiment!r}",))
-        if node not in self.stored:
-            return Step(node, Status.MISSING, ("its stored file is gone",))
+        problem = self._file_problem(node, record)
+        if problem is not None:
+            return Step(node, Status.MISSING, (problem,))
         certain = [*self._own_reasons(node, record), *self._upstream_reasons(node, record)]
         if certain:
             return Step(node, Status.STALE, tuple(certain))
@@ -153,7 +161,7 @@ class GridState:
     def built(self, node: Node, record: Record) -> None:
         """Note that a partition was built."""
         self.records[node] = record
-        self.stored.add(node)
+        self.stored[node] = record.version
         if node in self.inputs and record.version is not None:
             self.inputs[node] = record.version  # the file may have changed again since the plan was made
 
@@ -161,6 +169,14 @@ class GridState:
         """The data version of a partition: of an input as its file is now, of all else as it is stored."""
         record = self.records.get(node)
         return self.inputs.get(node) or (record.version if record else None)
+
+    def _file_problem(self, node: Node, record: Record) -> str | None:
+        """Why the stored file cannot stand for the record; a killed run or a shared store may leave such files."""
+        if node not in self.stored:
+            return "its stored file is gone"
+        if self.stored[node] is None:
+            return "its stored file is damaged"
+        return None if self.stored[node] == record.version else "its stored file is not the one that was recorded"
 
     def _own_reasons(self, node: Node, record: Record) -> list[str]:
         reasons = []
@@ -172,8 +188,10 @@ class GridState:
         settings = self._settings(node)
         if record.settings != settings:
             reasons.append(f"settings changed: {record.settings} -> {settings}")
-        if record.failed_questions:
-            reasons.append(f"{_count(record.failed_questions, 'question')} failed last time")
+        if record.failed:
+            reasons.append(f"{record.failed} last time")
+        if record.skipped:
+            reasons.append(record.skipped)
         return reasons
 
     def _upstream_reasons(self, node: Node, record: Record) -> list[str]:
@@ -182,6 +200,8 @@ class GridState:
             if self._input_differs(record, name, parents):
                 known = [self.changes[parent] for parent in parents if parent in self.changes]
                 reasons.append(f"{name}: {known[0]}" if known else f"{name} changed")
+        gone = record.inputs - self.graph.parents(node).keys()
+        reasons += [f"{name} is no longer part of it" for name in sorted(gone)]
         return reasons
 
     def _input_differs(self, record: Record, name: str, parents: Sequence[Node]) -> bool:
@@ -229,11 +249,14 @@ def _describe_change(graph: GridGraph, node: Node, now: pa.Table) -> str:
         "removed": len(old.keys() - new.keys()),
         "changed": sum(old[key] != new[key] for key in old.keys() & new.keys()),
     }
-    found = [f"{_count(count, kind)} {what}" for what, count in parts.items() if count]
+    found = [f"{counted(count, kind)} {what}" for what, count in parts.items() if count]
     return ", ".join(found) or f"the order of the {kind}s changed"
 
 
 _SPEC_NAMES = {"prompt": "prompt text", "prompt_name": "prompt name"}
+
+
+_SETTING_NAMES = {"judge_key": "judge"}
 
 
 def _rows_by_id(table: pa.Table) -> dict[str, dict[str, Any]]:
@@ -250,8 +273,7 @@ def _code_change(asset: str, before: str, now: str) -> str:
     old = dict(part.split("=", 1) for part in old_settings)
     new = dict(part.split("=", 1) for part in settings)
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return "; ".join(f"{name} changed: {old.get(name, 'unset')} -> {new.get(name, 'unset')}" for name in changed)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return "; ".join(
+        f"{_SETTING_NAMES.get(name, name)} changed: {old.get(name, 'unset')} -> {new.get(name, 'unset')}"
+        for name in changed
+    )

@@ -8,11 +8,19 @@ from dagster import AssetKey, AssetMaterialization, AssetRecordsFilter, DagsterE
 from dagster._core.definitions.data_version import (
     CODE_VERSION_TAG,
     DATA_VERSION_TAG,
+    INPUT_DATA_VERSION_TAG_PREFIX,
     get_input_data_version_tag,
 )
 
 from contextgrid_dagster.graph import GridGraph, Node
-from contextgrid_dagster.metadata import EXPERIMENT, FAILED_QUESTIONS, INPUT_VERSIONS, SETTINGS
+from contextgrid_dagster.metadata import (
+    EXPERIMENT,
+    FAILED_QUESTIONS,
+    FAILED_VERDICTS,
+    INPUT_VERSIONS,
+    SETTINGS,
+    SKIPPED_QUESTIONS,
+)
 
 _PAGE = 500
 
@@ -44,9 +52,18 @@ class Record:
         return self._noted(SETTINGS)
 
     @property
-    def failed_questions(self) -> int:
-        """How many of its questions failed."""
-        return int(self._noted(FAILED_QUESTIONS) or "0")
+    def failed(self) -> str | None:
+        """What of it failed and is worth another try, in words: ``1 question failed``."""
+        for name, what in ((FAILED_QUESTIONS, "question"), (FAILED_VERDICTS, "verdict")):
+            if number := int(self._noted(name) or "0"):
+                return f"{counted(number, what)} failed"
+        return None
+
+    @property
+    def skipped(self) -> str | None:
+        """What of it the budget did not cover, in words."""
+        number = int(self._noted(SKIPPED_QUESTIONS) or "0")
+        return f"{counted(number, 'question')} skipped for the budget" if number else None
 
     def combined_input(self, name: str) -> str | None:
         """The combined version of the partitions of ``name`` it was built from, if the asset noted one."""
@@ -56,12 +73,23 @@ class Record:
         """The version of an input as Dagster recorded it."""
         return self._tag(get_input_data_version_tag(key))
 
+    @property
+    def inputs(self) -> frozenset[str]:
+        """Names of the assets it was built from."""
+        tags = self.materialization.tags or {}
+        return frozenset(tag.rpartition("/")[2] for tag in tags if tag.startswith(f"{INPUT_DATA_VERSION_TAG_PREFIX}/"))
+
     def _tag(self, name: str) -> str | None:
         return (self.materialization.tags or {}).get(name)
 
     def _noted(self, name: str) -> str | None:
         value = self.materialization.metadata.get(name)
         return None if value is None else str(value.value)
+
+
+def counted(number: int, what: str) -> str:
+    """``1 question``, ``2 questions``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def read_records(graph: GridGraph, instance: DagsterInstance) -> dict[Node, Record]:

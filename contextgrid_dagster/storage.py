@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import uuid
+import zipfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -15,7 +18,8 @@ from dagster import AssetKey, InputContext, OutputContext, UPathIOManager
 from fsspec.implementations.local import LocalFileSystem
 from upath import UPath
 
-from contextgrid.core.errors import ConfigError
+from contextgrid.core.errors import ConfigError, StageError
+from contextgrid.core.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from contextgrid.grid.experiment import Experiment
@@ -28,6 +32,8 @@ BY_PARTITION = "contextgrid/by_partition"
 # Object stores show a new object only when all of it has arrived; elsewhere a file is renamed into place.
 _APPEARS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
 _LONGEST_NAME = 200
+_VERSION = b"contextgrid.version"
+_REQUESTS = 16  # files of a remote store that are looked at side by side
 
 
 def storage_folder(experiment: Experiment, url: str | None = None) -> UPath:
@@ -89,14 +95,27 @@ class GridStore(UPathIOManager):
             path = self.make_safe_partition_path(path, partition.replace("|", "/"))
         return self._with_extension(path)
 
-    def stored(self, key: AssetKey, partitions: Iterable[str | None]) -> set[str | None]:
-        """Those of an asset's partitions whose file exists, found with one listing."""
-        files = {self.path_of(key, partition).path.strip("/"): partition for partition in partitions}
+    def stored(self, key: AssetKey, partitions: Iterable[str | None]) -> dict[str | None, str | None]:
+        """Those of an asset's partitions whose file exists, each with the data version that the file itself states.
+
+        The version is ``None`` where the file is damaged. Files are found with one listing; of each only the end is
+        read.
+        """
+        paths = {partition: self.path_of(key, partition) for partition in partitions}
         self.fs.invalidate_cache()
-        if None in files.values():
-            return {partition for file, partition in files.items() if self.fs.exists(self.path_of(key, partition).path)}
-        found = self.fs.find(self._base_path.joinpath(*(safe_segment(part) for part in key.path)).path)
-        return {files[file.strip("/")] for file in found if file.strip("/") in files}
+        if None in paths:
+            found = {path.path.strip("/") for path in paths.values() if self.fs.exists(path.path)}
+        else:
+            folder = self._base_path.joinpath(*(safe_segment(part) for part in key.path)).path
+            found = {file.strip("/") for file in self.fs.find(folder)}
+        there = [(partition, path) for partition, path in paths.items() if path.path.strip("/") in found]
+        with ThreadPoolExecutor(1 if isinstance(self.fs, LocalFileSystem) else _REQUESTS) as pool:
+            versions = pool.map(lambda entry: self.version_in(entry[1]), there)
+            return {partition: version for (partition, _), version in zip(there, versions, strict=True)}
+
+    def version_in(self, path: UPath) -> str | None:
+        """The data version of a stored file as the file itself states it; ``None`` if it is damaged."""
+        raise NotImplementedError
 
     def write(self, path: UPath, content: bytes) -> None:
         """Store bytes so that a reader finds the old file or the new one, whole."""
@@ -137,9 +156,18 @@ class TableStore(GridStore):
     def load_from_path(self, context: InputContext, path: UPath) -> pa.Table:
         return self.load_table(path)
 
+    def version_in(self, path: UPath) -> str | None:
+        try:
+            with self.fs.open(path.path, "rb") as file:
+                stated: dict[bytes, bytes] = pq.read_metadata(file).metadata or {}
+        except (OSError, pa.ArrowException):
+            return None
+        return stated.get(_VERSION, b"").decode() or None
+
     @staticmethod
     def serialise(table: pa.Table) -> bytes:
-        """A table as the bytes of a Parquet file."""
+        """A table as the bytes of a Parquet file that states the table's data version."""
+        table = table.replace_schema_metadata({_VERSION: fingerprint(table)})
         sink = pa.BufferOutputStream()
         # Parquet's own names for the items of lists would give a table that is read back another fingerprint.
         pq.write_table(table, sink, compression="zstd", use_compliant_nested_type=False)
@@ -148,7 +176,11 @@ class TableStore(GridStore):
 
     def load_table(self, path: UPath) -> pa.Table:
         """A stored table, as it was written."""
-        return pq.ParquetFile(pa.BufferReader(self.read(path))).read(use_threads=False)
+        try:
+            table = pq.ParquetFile(pa.BufferReader(self.read(path))).read(use_threads=False)
+        except pa.ArrowException as error:
+            raise StageError(f"{path} is damaged ({error}); bring it up to date to build it again") from error
+        return table.replace_schema_metadata(None)
 
 
 class IndexStore(GridStore):
@@ -160,9 +192,19 @@ class IndexStore(GridStore):
     _last: tuple[str, PassageIndex] | None = None
 
     def dump_to_path(self, context: OutputContext, obj: PassageIndex, path: UPath) -> None:
-        content = obj.to_bytes()
+        archive = io.BytesIO(obj.to_bytes())
+        with zipfile.ZipFile(archive, "a") as opened:
+            opened.comment = obj.fingerprint().encode()
+        content = archive.getvalue()
         self.write(path, content)
         context.add_output_metadata({"bytes": len(content)})
+
+    def version_in(self, path: UPath) -> str | None:
+        try:
+            with self.fs.open(path.path, "rb") as file, zipfile.ZipFile(file) as archive:
+                return archive.comment.decode() or None
+        except (OSError, zipfile.BadZipFile):
+            return None
 
     def load_from_path(self, context: InputContext, path: UPath) -> PassageIndex:
         return self.load_index(path)

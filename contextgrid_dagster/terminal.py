@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from contextgrid.models.calls import Meter
 from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome
 from contextgrid_dagster.planner import Plan, Status, Step
 
@@ -96,6 +97,24 @@ def print_report(console: Console, report: ExecutionReport) -> None:
     console.print(table)
     runs = len(report.of_kind(Kind.BUILT, Kind.UNCHANGED, Kind.FAILED))
     console.print(f"{runs} runs in {report.seconds:.1f} s", highlight=False)
+    spent = spending(report.calls)
+    if spent is not None:
+        console.print(spent, highlight=False)
+
+
+def spending(calls: Meter) -> str | None:
+    """What calls to models took, in words; ``None`` where there were none, or only free ones."""
+    if not calls.replies or (not calls.unpriced and not calls.usd):
+        return None
+    text = f"Models: {calls.calls} calls, {calls.hits} replies from the ledger"
+    text += f"; ${calls.spent:.4f} spent now, ${calls.usd:.4f} at the original price"
+    return text + (f"; {calls.unpriced} replies have no price and are not in it" if calls.unpriced else "")
+
+
+def print_costs(console: Console, lines: Sequence[str]) -> None:
+    """The calls that a plan needs."""
+    for line in lines:
+        console.print(f"[bold]Calls[/]  {escape(line)}", highlight=False, soft_wrap=True)
 
 
 def print_problems(console: Console, report: ExecutionReport) -> None:
@@ -104,8 +123,10 @@ def print_problems(console: Console, report: ExecutionReport) -> None:
     for reason, count in Counter(outcome.reason for outcome in report.of_kind(Kind.SKIPPED)).most_common():
         what = "1 partition" if count == 1 else f"{count} partitions"
         console.print(f"[yellow]skipped[/] {what}: {escape(reason)}", highlight=False, soft_wrap=True)
-    partial = [outcome for outcome in report.outcomes if outcome.failed_questions]
-    _print_list(console, "[yellow]partial[/]", partial, _partial)
+    partial = [outcome for outcome in report.outcomes if outcome.unfinished]
+    _print_list(console, "[yellow]partial[/]", partial, lambda outcome: outcome.unfinished)
+    if any(outcome.skipped for outcome in partial):
+        console.print("The budget is spent; run again for the rest.", highlight=False)
 
 
 def _print_list(console: Console, label: str, outcomes: Sequence[Outcome], reason: Callable[[Outcome], str]) -> None:
@@ -113,10 +134,6 @@ def _print_list(console: Console, label: str, outcomes: Sequence[Outcome], reaso
         console.print(f"{label} {outcome.node}: {escape(reason(outcome))}", highlight=False, soft_wrap=True)
     if len(outcomes) > _PROBLEMS_SHOWN:
         console.print(f"{label} ... and {len(outcomes) - _PROBLEMS_SHOWN} more", highlight=False)
-
-
-def _partial(outcome: Outcome) -> str:
-    return "1 question failed" if outcome.failed_questions == 1 else f"{outcome.failed_questions} questions failed"
 
 
 def _status(status: Status) -> str:

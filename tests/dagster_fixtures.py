@@ -57,7 +57,7 @@ grid:
   generator: [extractive, llm]
   prompt: [short, long]
   model: counting:a
-run: {k: 2, cutoffs: [1, 3], headline: recall@3, resamples: 200}
+run: {k: 2, cutoffs: [1, 3], headline: recall@3, resamples: 200, judge: null}
 """
 ROWS, COLUMNS = 4, 3
 LLM_SHORT, LLM_LONG = "llm__short__counting-a", "llm__long__counting-a"

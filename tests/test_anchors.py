@@ -168,9 +168,20 @@ def test_gold_rows_number_the_anchors_and_the_rest_is_reported() -> None:
     row = {"question_id": "q1", "anchor": 1, "source_id": "a", "text": "beta", "match": "exact"}
     assert gold.to_pylist() == [row | {"start": 6, "end": 10}, row | {"start": 17, "end": 21}]
     assert unresolved == {
-        "q1": ["a: missing passage"],
-        "q3": ["gone: beta", "broken: characters 0-4", "a: characters 90-99"],
+        "q1": ["a: missing passage (the document does not hold the quote)"],
+        "q3": [
+            "gone: beta (no such document in the corpus)",
+            "broken: characters 0-4 (the document could not be read)",
+            "a: characters 90-99 (the offsets lie outside the document's 21 characters)",
+        ],
     }
+
+
+def test_evidence_in_a_document_under_another_folder_names_the_id_that_is_meant() -> None:
+    texts = pa.Table.from_pylist([{"source_id": "docs/refunds.md", "text": "thirty days"}], schema=DOCUMENTS)
+    evalset = EvalSet("es", (EvalItem("q1", "?", (GoldAnchor("refunds.md", "thirty days"),)),))
+    _, unresolved = resolve_gold(evalset_to_table(evalset), texts)
+    assert unresolved == {"q1": ["refunds.md: thirty days (no such document; did you mean 'docs/refunds.md'?)"]}
 
 
 def test_no_evidence_gives_an_empty_table() -> None:
@@ -187,8 +198,8 @@ def test_a_resolved_eval_set_carries_gold_and_says_why_anchors_are_missing() -> 
     assert third.expects_answer
     assert [(missing.question_id, missing.reason) for missing in resolved.unresolved] == [
         ("q1", "the document does not hold the quote"),
-        ("q3", "the corpus has no such document"),
-        ("q3", "the corpus has no such document"),
+        ("q3", "no such document in the corpus"),
+        ("q3", "no such document in the corpus"),
         ("q3", "the offsets lie outside the document's 21 characters"),
     ]
 

@@ -48,7 +48,7 @@ def test_run_prints_the_leaderboard_and_findings_and_writes_them(experiment_file
     assert result.returncode == 0, result.stderr
     assert "Leaderboard: 4 cells, 2 questions" in result.stdout
     assert "2 cells compared with their baseline" in result.stdout
-    output = experiment_file.parent / "results"
+    output = experiment_file.parent / "results" / "demo"
     assert pq.read_table(output / "leaderboard.parquet").num_rows == 4
     assert (output / "leaderboard.csv").read_text().count("\n") == 5
     assert "| rank |" in (output / "report.md").read_text()
@@ -67,7 +67,7 @@ def test_failed_cells_exit_with_one_and_are_named(experiment_file: Path) -> None
     text = experiment_file.read_text().replace(
         "model: offline:reader", "model: openai:none,api_base=http://127.0.0.1:9/v1"
     )
-    experiment_file.write_text(text)
+    experiment_file.write_text(f"{text}run: {{retries: 0}}\n")
     environment_free = contextgrid("run", experiment_file)
     assert environment_free.returncode == 1
     assert environment_free.stderr.count("failed: llm__") == 2

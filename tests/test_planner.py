@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import time
+import zipfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dagster import AssetMaterialization, DagsterInstance
 from dagster._core.definitions.data_version import CODE_VERSION_TAG, DATA_VERSION_TAG, get_input_data_version_tag
@@ -163,7 +167,19 @@ def test_a_large_grid_is_planned_within_two_seconds_and_its_leaderboard_can_be_c
         cell = graph.nodes[-2]
         assert cell.asset == "lift_reports"
         state.records[cell].materialization.tags[DATA_VERSION_TAG] = "new"  # type: ignore[index]
+        state.stored[cell] = "new"
         assert state.step(Node("leaderboard")).reasons == ("lift_reports changed",)
+
+
+def file_that_states(version: str, *, is_index: bool) -> bytes:
+    """An empty file of a store that states a data version."""
+    buffer = io.BytesIO()
+    if is_index:
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.comment = version.encode()
+    else:
+        pq.write_table(pa.table({"x": []}).replace_schema_metadata({"contextgrid.version": version}), buffer)
+    return buffer.getvalue()
 
 
 def record_everything_as_built(graph: GridGraph, instance: DagsterInstance) -> None:
@@ -186,7 +202,7 @@ def record_everything_as_built(graph: GridGraph, instance: DagsterInstance) -> N
             notes[SETTINGS] = graph.declaration.partitions.settings(definition, node.partition)
         path = graph.store(node.asset).path_of(graph.key(node.asset), node.partition)
         Path(path.path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path.path).touch()
+        Path(path.path).write_bytes(file_that_states(versions[node], is_index=node.asset == "index"))
         instance.report_runless_asset_event(
             AssetMaterialization(graph.key(node.asset), partition=node.partition, tags=tags, metadata=notes)
         )

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from upath import UPath
 
-from contextgrid.core.errors import ConfigError
+from contextgrid.core.errors import ConfigError, StageError
+from contextgrid.core.fingerprint import fingerprint
 from contextgrid.core.tables import ANSWERS, EVALSET
 from contextgrid.grid.experiment import Experiment
 from contextgrid.index import build_index
@@ -75,9 +76,22 @@ def test_a_file_left_half_written_by_a_killed_process_is_not_a_stored_partition(
     store = TableStore(UPath(tmp_path))
     (tmp_path / "answers" / "g").mkdir(parents=True)
     (tmp_path / "answers" / "g" / ".0123.part").write_bytes(b"half")
-    assert store.stored(KEY, ["g|r"]) == set()
-    (tmp_path / "answers" / "g" / "r.parquet").write_bytes(b"whole")
-    assert store.stored(KEY, ["g|r", "g|s"]) == {"g|r"}
+    assert store.stored(KEY, ["g|r"]) == {}
+    table = pa.table({"x": [1, 2]})
+    store.write(store.path_of(KEY, "g|r"), store.serialise(table))
+    assert store.stored(KEY, ["g|r", "g|s"]) == {"g|r": fingerprint(table)}
+
+
+def test_a_damaged_file_is_told_from_a_whole_one_and_loading_it_names_it(tmp_path: Path) -> None:
+    store = TableStore(UPath(tmp_path))
+    path = store.path_of(KEY, "g|r")
+    path.parent.mkdir(parents=True)
+    content = store.serialise(pa.table({"x": list(range(100))}))
+    for damaged in (b"", content[: len(content) // 2]):
+        store.write(path, damaged)
+        assert store.stored(KEY, ["g|r"]) == {"g|r": None}
+        with pytest.raises(StageError, match=r"r\.parquet is damaged"):
+            store.load_table(path)
 
 
 @pytest.mark.parametrize("url", [None, "folder", "file", "memory"])
@@ -94,8 +108,10 @@ def test_tables_and_indexes_come_back_as_they_were_written(
     assert evalset.schema == EVALSET
     assert evalset["question_id"].to_pylist() == ["q1", "q2", "q3"]
     assert graph.load("documents", "markdown")["source_id"].to_pylist() == ["refunds.md", "shipping.md", "warranty.md"]
-    assert graph.tables.stored(graph.key("documents"), ["markdown", "absent"]) == {"markdown"}
-    assert graph.tables.stored(graph.key("corpus"), [None]) == {None}
+    assert graph.tables.stored(graph.key("documents"), ["markdown", "absent"]) == {
+        "markdown": fingerprint(graph.load("documents", "markdown"))
+    }
+    assert graph.tables.stored(graph.key("corpus"), [None]) == {None: fingerprint(graph.load("corpus"))}
 
 
 def test_an_index_comes_back_as_it_was_written(experiment: Experiment) -> None:
@@ -141,3 +157,24 @@ def test_an_answers_table_with_nulls_and_lists_survives(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     store.write(path, store.serialise(table))
     assert store.load_table(path).equals(table)
+
+
+def test_a_file_that_is_not_the_recorded_one_is_built_again(experiment: Experiment, tmp_path: Path) -> None:
+    """As after a kill between writing a file and recording it, or where two instances share a store."""
+    with DagsterInstance.ephemeral() as instance:
+        graph = GridGraph(experiment)
+        execute(plan(graph, instance), instance)
+        assert not plan(graph, instance).pending
+        cell = next(node for node in graph.nodes if node.asset == "lexical_scores")
+        path = graph.tables.path_of(graph.key(cell.asset), cell.partition)
+        graph.tables.write(path, graph.tables.serialise(graph.load(cell.asset, cell.partition).slice(1)))
+        index = next(node for node in graph.nodes if node.asset == "index")
+        file = Path(graph.indexes.path_of(graph.key("index"), index.partition).path)
+        file.write_bytes(file.read_bytes()[:100])
+        pending = {step.node: step.reasons for step in plan(graph, instance).pending if step.status == "missing"}
+        assert pending == {
+            index: ("its stored file is damaged",),
+            cell: ("its stored file is not the one that was recorded",),
+        }
+        assert execute(plan(graph, instance), instance).success
+        assert not plan(graph, instance).pending

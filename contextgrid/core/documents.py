@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from contextgrid.core.span import Span
@@ -26,7 +26,7 @@ class Source:
 
     id: str
     media_type: MediaType
-    content: bytes
+    content: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)

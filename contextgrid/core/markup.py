@@ -10,4 +10,4 @@ _MARKS = re.compile(r"[\\`*_{}\[\]()#!|~$]|:(?=//)|(?<=www)\.")
 
 def as_text(value: object) -> str:
     """Any value on one line, so that HTML, Markdown and links in it are shown and not rendered."""
-    return html.escape(_MARKS.sub(r"\\\g<0>", " ".join(str(value).split())))
+    return html.escape(_MARKS.sub(r"\\\g<0>", " ".join(str(value).split())), quote=False)

@@ -71,7 +71,7 @@ RETRIEVAL_SCORES = pa.schema(
         ("reference", pa.string()),
         ("answerable", pa.bool_()),
         ("evidence", pa.list_(EVIDENCE)),
-        ("unresolved", pa.list_(pa.string())),  # "source_id: quote" of anchors not found in this parse
+        ("unresolved", pa.list_(pa.string())),  # "source_id: quote (why)" of anchors not found here
     ]
 )
 
@@ -97,11 +97,19 @@ ANSWERS = pa.schema(
         ("prompt_tokens", pa.int32()),
         ("completion_tokens", pa.int32()),
         ("error", pa.string()),  # why there is no answer, else null
-        ("seconds", pa.float64()),  # wall time of the call; not part of the content
+        ("status", pa.string()),  # answered, failed or skipped_budget
+        # The rest is not part of the content: it may differ between two runs that give the same answers.
+        ("seconds", pa.float64()),  # wall time
+        ("model_calls", pa.int32()),  # calls made now; 0 where the ledger held the reply
+        ("model_prompt_tokens", pa.int64()),  # as the provider counted them
+        ("model_completion_tokens", pa.int64()),
+        ("usd", pa.float64()),  # what the reply cost when it was made; null without a price
+        ("usd_spent", pa.float64()),  # what it cost now
     ]
 )
 
-# One row per question. ``status`` is scored, abstained, empty_context or failed (with ``reason``).
+# One row per question. ``status`` is scored, abstained, empty_context, failed or skipped_budget (both with
+# ``reason``).
 LEXICAL_SCORES = pa.schema(
     [
         ("question_id", pa.string()),
@@ -120,6 +128,26 @@ LEXICAL_SCORES = pa.schema(
     ]
 )
 
+# One row per question and metric.
+JUDGE_SCORES = pa.schema(
+    [
+        ("question_id", pa.string()),
+        ("metric", pa.string()),
+        ("score", pa.float64()),  # null unless scored; 0 to 1, and 1 to 5 for rubric_groundedness and rubric_relevance
+        ("status", pa.string()),  # scored, abstained, empty_context, vacuous, failed or skipped_budget
+        ("reason", pa.string()),  # the judge's, or why there is no score
+        ("raw_reply", pa.string()),  # the reply that could not be used, else null
+        ("calls", pa.int32()),  # calls that the verdict took, whoever answered them
+        # The rest is not part of the content, as in ANSWERS. An answer that occurs twice is paid in its first row.
+        ("seconds", pa.float64()),
+        ("model_calls", pa.int32()),
+        ("model_prompt_tokens", pa.int64()),
+        ("model_completion_tokens", pa.int64()),
+        ("usd", pa.float64()),
+        ("usd_spent", pa.float64()),
+    ]
+)
+
 METRIC = pa.struct([("name", pa.string()), ("mean", pa.float64()), ("n", pa.int64()), ("total", pa.int64())])
 
 # One row per cell (per row of the grid where nothing is generated), best first.
@@ -129,6 +157,7 @@ LEADERBOARD = pa.schema(
         ("retrieval", pa.string()),  # row key
         ("generation", pa.string()),  # column key, null where nothing is generated
         ("best", pa.bool_()),  # cannot be told from the first cell
+        ("baseline", pa.bool_()),  # in the row that the others are compared with
         ("headline", pa.string()),
         ("retrieval_score", pa.float64()),
         ("retrieval_n", pa.int64()),
@@ -147,4 +176,4 @@ LEADERBOARD = pa.schema(
 )
 
 # Columns whose values may differ between two runs of the same content.
-VOLATILE = frozenset({"seconds"})
+VOLATILE = frozenset({"seconds", "model_calls", "model_prompt_tokens", "model_completion_tokens", "usd", "usd_spent"})

@@ -2,7 +2,8 @@
 
 Words are compared after NFKC normalisation and case folding, with curly apostrophes straightened. Scripts
 written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) are read as overlapping character
-bigrams, so that containment can be measured without a segmenter.
+bigrams, so that containment can be measured without a segmenter. So is Hangul: Korean writes its particles and endings
+onto the word, and bigrams let ``한국어`` be found in ``한국어를``.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
     "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
+_HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb"
 # Letters and digits of spaced scripts, plus the vowel signs and accents that Python's \w leaves out.
-_SPACED = rf"(?:(?![{_UNSPACED}])[^\W_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff])"
-_WORD = re.compile(rf"[{_UNSPACED}]+|{_SPACED}+(?:'{_SPACED}+)*")
-_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_SPACED = rf"(?:(?![{_UNSPACED}{_HANGUL}])[^\W_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff])"
+_WORD = re.compile(rf"[{_UNSPACED}]+|[{_HANGUL}]+|{_SPACED}+(?:'{_SPACED}+)*")
+_IN_BIGRAMS = re.compile(rf"[{_UNSPACED}{_HANGUL}]")
 _TOKEN = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+|[^\w\s]")
 _APOSTROPHES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\uff07": "'", "`": "'"})
 
-# Function words of English, and of German where they are not also English content words ("die", "war").
+# Function words of English, of German where they are not also English content words ("die", "war"), and the Korean
+# particles of one syllable, which stand alone behind digits and Latin letters ("AI는").
 STOPWORDS = frozenset(
     """
     a about above after again against all am an and any are aren't as at be because been before being below
@@ -37,6 +40,7 @@ STOPWORDS = frozenset(
     eine einem einen einer eines er es für gegen haben hatte hier ich ihr ihre im ist kann kein keine mit nach
     nicht noch nur oder ohne sein seine sich sie sind so über um und uns unter vom von vor wenn werden wie wird
     wir wo wurde wurden zu zum zur zwischen
+    은 는 이 가 을 를 의 에 와 과 도 로
     """.split()
 )
 
@@ -48,10 +52,10 @@ def normalise(text: str) -> str:
 
 @lru_cache(maxsize=8192)
 def words(text: str) -> tuple[str, ...]:
-    """All words of ``text`` in order, normalised; unspaced scripts as overlapping bigrams."""
+    """All words of ``text`` in order, normalised; unspaced scripts and Hangul as overlapping bigrams."""
     found: list[str] = []
     for run in _WORD.findall(normalise(text)):
-        if len(run) > 2 and _IS_UNSPACED.match(run):
+        if len(run) > 2 and _IN_BIGRAMS.match(run):
             found.extend(run[i : i + 2] for i in range(len(run) - 1))
         else:
             found.append(run)

@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -31,6 +33,7 @@ _STAND_INS = {
     "end": ("anchors",),
 }
 _ALIKE = 0.82  # of difflib's ratio: takes "anchor" and "qestion", but not "source" or "alt_answers"
+_FIELD_SIZE_LIMIT = threading.Lock()
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -108,6 +111,8 @@ def _content(file: Path) -> str:
         content = file.read_bytes()
     except OSError as error:
         raise EvalSetError(f"{file}: cannot be read ({error.strerror}); check the path") from error
+    except ValueError as error:  # NUL or half a surrogate pair in the path
+        raise EvalSetError(f"{str(file)!r}: cannot be read ({error}); check the path") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -246,16 +251,29 @@ def _truth(record: Mapping[str, Any], place: _Place) -> bool | None:
 def _read_csv(file: Path, content: str) -> Iterator[EvalItem]:
     items: dict[str, EvalItem] = {}
     lines: dict[str, int] = {}
-    for place, record in _csv_rows(file, content):
-        earlier = items.get(record.get("id", record.get("question_id", "")))
-        if earlier is not None:
-            record.setdefault("question", earlier.question)
-        item = _item(record, place)
-        if item.id in items:
-            item = _merged(items[item.id], item, lines[item.id], place)
-        lines.setdefault(item.id, place.line)
-        items[item.id] = item
+    with _cells_up_to(len(content)):
+        for place, record in _csv_rows(file, content):
+            earlier = items.get(record.get("id", record.get("question_id", "")))
+            if earlier is not None:
+                record.setdefault("question", earlier.question)
+            item = _item(record, place)
+            if item.id in items:
+                item = _merged(items[item.id], item, lines[item.id], place)
+            lines.setdefault(item.id, place.line)
+            items[item.id] = item
     yield from items.values()
+
+
+@contextmanager
+def _cells_up_to(size: int) -> Iterator[None]:
+    """Lets the csv module read cells of ``size`` characters; its limit of 131,072 holds for the whole process."""
+    with _FIELD_SIZE_LIMIT:
+        before = csv.field_size_limit()
+        csv.field_size_limit(max(before, size))
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
 
 def _csv_rows(file: Path, content: str) -> Iterator[tuple[_Place, dict[str, Any]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from contextgrid.core.documents import Document
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnresolvedAnchor:
-    """A piece of evidence that this parse does not hold, and why; ``str()`` gives ``source_id: quote``."""
+    """A piece of evidence that this parse does not hold, and why; ``str()`` gives ``source_id: quote (why)``."""
 
     question_id: str
     anchor: GoldAnchor
@@ -30,7 +31,7 @@ class UnresolvedAnchor:
 
     def __str__(self) -> str:
         evidence = self.anchor.quote or f"characters {self.anchor.start}-{self.anchor.end}"
-        return f"{self.anchor.source_id}: {evidence}"
+        return f"{self.anchor.source_id}: {evidence} ({self.reason})"
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def resolve_gold(evalset: pa.Table, documents: pa.Table) -> tuple[pa.Table, dict
 
     Returns:
         Table of ``tables.GOLD``, ordered by question, anchor and position; and the anchors that were not found, as
-        ``source_id: quote``, for each question id that has any.
+        ``source_id: quote (why)``, for each question id that has any.
     """
     import pyarrow as pa
 
@@ -122,11 +123,18 @@ class _Resolver:
         text = self._texts.get(anchor.source_id)
         if text is None:
             known = anchor.source_id in self._texts
-            return "the document could not be read" if known else "the corpus has no such document"
+            return "the document could not be read" if known else f"no such document{self._similar(anchor.source_id)}"
         searched = self._searched.get(anchor.source_id)
         if searched is None:
             searched = self._searched[anchor.source_id] = SearchedText(text)
         return searched.locate(anchor) or _why(anchor, text)
+
+    def _similar(self, source_id: str) -> str:
+        """A hint where another id ends alike, as when files were listed with their folder, or is spelt alike."""
+        name = source_id.rpartition("/")[2]
+        alike = [other for other in self._texts if other.rpartition("/")[2] == name]
+        alike = alike or get_close_matches(source_id, list(self._texts), n=1, cutoff=0.7)
+        return f"; did you mean {alike[0]!r}?" if alike else " in the corpus"
 
 
 def _why(anchor: GoldAnchor, text: str) -> str:

@@ -11,6 +11,7 @@ from contextgrid.generate.base import (
     get_generator,
 )
 from contextgrid.generate.extractive import ExtractiveGenerator
+from contextgrid.generate.judge import GenerationJudge, JudgedAnswer, JudgeError, available_generation_metrics
 
 # Imported here and not on demand: the function has to replace the module of the same name for good.
 from contextgrid.generate.lift import LiftReport, lift
@@ -25,10 +26,14 @@ __all__ = [
     "Answer",
     "AnswerScore",
     "ExtractiveGenerator",
+    "GenerationJudge",
     "GenerationReport",
     "Generator",
+    "JudgeError",
+    "JudgedAnswer",
     "LLMGenerator",
     "LiftReport",
+    "available_generation_metrics",
     "available_generators",
     "check_generator",
     "get_generator",

@@ -18,7 +18,9 @@ from contextgrid.core.span import Span
 from contextgrid.core.tables import ANSWERS, PASSAGE
 from contextgrid.generate.answer import Answer
 from contextgrid.generate.base import Generator
+from contextgrid.generate.llm import LLMGenerator
 from contextgrid.models import without_texts
+from contextgrid.models.calls import BudgetExceeded, Meter, MeteredLLM, ReplayMiss, count_calls, map_in_order
 
 _LONGEST_ERROR = 400
 
@@ -26,11 +28,12 @@ _LONGEST_ERROR = 400
 def answer_questions(retrieved: pa.Table, generator: Generator, *, k: int, assembler: ContextAssembler) -> pa.Table:
     """Answers to all questions of a retrieval, one row each, in the order in which they first occur.
 
-    A question that cannot be answered has no answer and says why in ``error``; the others go on.
+    A question that cannot be answered has no answer and says why in ``error``; the others go on. One that the
+    run's budget does not cover has the status ``skipped_budget``: it is answered when the cell is run again.
 
     Args:
         retrieved: schema ``tables.RETRIEVED``; a question without passages has one row of rank 0.
-        generator: called once per question, in order.
+        generator: called once per question: side by side if its model allows it, else in order.
         k: how many of the best passages are handed to ``assembler``, at least 1.
         assembler: turns them into the text that the generator reads.
 
@@ -39,18 +42,29 @@ def answer_questions(retrieved: pa.Table, generator: Generator, *, k: int, assem
 
     Raises:
         ConfigError: for ``k`` below 1.
-        StageError: if no question at all could be answered, with the first cause.
+        StageError: if every question failed, with the first cause, and for a replay that does not hold a call.
     """
     if k < 1:
         raise ConfigError(f"k must be at least 1, got {k}")
     questions = _questions(retrieved, k)
-    outcomes = [_answer(question, generator, assembler) for question in questions]
-    failed = [position for position, outcome in enumerate(outcomes) if outcome.error is not None]
-    if questions and len(failed) == len(questions):
-        raise StageError(
-            f"all {len(questions)} questions failed to be answered; the first, {questions[0].id!r}: {outcomes[0].error}"
-        )
+    asked = [(question, assembler.assemble(question.passages)) for question in questions]
+    model = generator.llm if isinstance(generator, LLMGenerator) else None
+    if isinstance(model, MeteredLLM) and isinstance(generator, LLMGenerator):
+        prompts = (generator.prompt_for(question.text, context) for question, context in asked)
+        model.prefetch(prompts, max_tokens=generator.max_tokens)
+    results = map_in_order(model, lambda pair: _answer(*pair, generator), asked)
+    outcomes = []
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+        outcomes.append(result)
+    _refuse_useless(questions, outcomes)
     return _table(questions, outcomes)
+
+
+def ask(retrieved: pa.Table, *, k: int, assembler: ContextAssembler) -> list[tuple[str, AssembledContext]]:
+    """What :func:`answer_questions` hands to its generator: every question with its context, in order."""
+    return [(question.text, assembler.assemble(question.passages)) for question in _questions(retrieved, k)]
 
 
 @dataclass(frozen=True)
@@ -65,7 +79,9 @@ class _Outcome:
     context: AssembledContext
     answer: Answer | None
     error: str | None
+    status: str
     seconds: float
+    meter: Meter | None  # None where the model's calls are not counted
 
 
 def _questions(retrieved: pa.Table, k: int) -> list[_Question]:
@@ -85,14 +101,35 @@ def _questions(retrieved: pa.Table, k: int) -> list[_Question]:
     return sorted(found.values(), key=lambda question: first_row[question.id])
 
 
-def _answer(question: _Question, generator: Generator, assembler: ContextAssembler) -> _Outcome:
-    context = assembler.assemble(question.passages)
+def _answer(question: _Question, context: AssembledContext, generator: Generator) -> _Outcome:
+    answer, error, status = None, None, "answered"
+    counted = not isinstance(generator, LLMGenerator) or isinstance(generator.llm, MeteredLLM)
     start = time.perf_counter()
-    try:
-        answer, error = generator.answer(question.text, context), None
-    except Exception as cause:  # noqa: BLE001 - one question's failure, whatever it is, must not stop the others
-        answer, error = None, _reason(cause, question, context)
-    return _Outcome(context, answer, error, time.perf_counter() - start)
+    with count_calls() as meter:
+        try:
+            answer = generator.answer(question.text, context)
+        except BudgetExceeded as cause:
+            error, status = _reason(cause, question, context), "skipped_budget"
+        except ReplayMiss as cause:
+            error, status = str(cause), "not_recorded"
+        except Exception as cause:  # noqa: BLE001 - one question's failure, whatever it is, must not stop the others
+            error, status = _reason(cause, question, context), "failed"
+    return _Outcome(context, answer, error, status, time.perf_counter() - start, meter if counted else None)
+
+
+def _refuse_useless(questions: Sequence[_Question], outcomes: Sequence[_Outcome]) -> None:
+    """Raise where there is nothing to go on with: all questions failed, or a replay is not complete."""
+    pairs = list(zip(questions, outcomes, strict=True))
+    unrecorded = [(question, outcome) for question, outcome in pairs if outcome.status == "not_recorded"]
+    if unrecorded:
+        question, outcome = unrecorded[0]
+        raise StageError(
+            f"{len(unrecorded)} of {len(questions)} calls are not recorded; the first, {question.id!r}: {outcome.error}"
+        )
+    if questions and all(outcome.status == "failed" for outcome in outcomes):
+        raise StageError(
+            f"all {len(questions)} questions failed to be answered; the first, {questions[0].id!r}: {outcomes[0].error}"
+        )
 
 
 def _reason(cause: Exception, question: _Question, context: AssembledContext) -> str:
@@ -103,6 +140,7 @@ def _reason(cause: Exception, question: _Question, context: AssembledContext) ->
 
 def _table(questions: Sequence[_Question], outcomes: Sequence[_Outcome]) -> pa.Table:
     answers = [outcome.answer for outcome in outcomes]
+    meters = [outcome.meter for outcome in outcomes]
     shown = [outcome.context.chunks for outcome in outcomes]
     passages = list(chain.from_iterable(shown))
     columns = {
@@ -127,7 +165,13 @@ def _table(questions: Sequence[_Question], outcomes: Sequence[_Outcome]) -> pa.T
             "prompt_tokens": [answer and answer.prompt_tokens for answer in answers],
             "completion_tokens": [answer and answer.completion_tokens for answer in answers],
             "error": [outcome.error for outcome in outcomes],
+            "status": [outcome.status for outcome in outcomes],
             "seconds": [outcome.seconds for outcome in outcomes],
+            "model_calls": [meter and meter.calls for meter in meters],
+            "model_prompt_tokens": [meter and meter.prompt_tokens for meter in meters],
+            "model_completion_tokens": [meter and meter.completion_tokens for meter in meters],
+            "usd": [meter and meter.price for meter in meters],
+            "usd_spent": [None if meter is None or meter.price is None else meter.spent for meter in meters],
         },
         schema=ANSWERS,
     )

@@ -11,13 +11,19 @@ UNREADABLE = 2**31 - 1
 _LONGEST_RANGE = 50
 
 _DASH = r"[-‐‑‒–—−~〜～]"
-_ITEM = rf"\^?\d+(?:\s*{_DASH}\s*\^?\d+)?"
-_BETWEEN = r"\s*(?:[,;、，；&]|\b(?:and|und|et|y)\b)\s*"
-_LABEL = r"(?:(?i:passages?|sources?|documents?|docs?|quellen?)|段落|来源|來源|文档)\s*"
+# "[source 1]", "[see passages 1-3]", "[Source: #2]"; a section or page is a place in a document, not a passage.
+_LABEL = (
+    r"(?:(?i:(?:(?:see|cf\.|siehe|vgl\.|voir|ver)\s+)?(?:passages?|sources?|documents?|docs?|contexts?|excerpts?|extracts?"
+    r"|snippets?|citations?|references?|refs?\.?|quellen?|dokumente?|textstellen?|extraits?|fuentes?|pasajes?|documentos?"
+    r"|fragmentos?)\s*:?\s*(?:(?:no|nr)\.?\s*|\#)?)"
+    r"|(?:段落|来源|來源|文档|文檔|出典|資料)\s*)"
+)
+_ITEM = rf"(?:{_LABEL})?\^?\d+(?:\s*{_DASH}\s*(?:{_LABEL})?\^?\d+)?"
+_BETWEEN = r"\s*(?:[,;、，；&]|(?<!\w)(?:and|und|et|y)\b)\s*"
 _MARKER = re.compile(
     rf"""
     (?P<code> ```.*?(?:```|\Z) | `[^`\n]*` )
-    | [\[［【〔] \s* (?:{_LABEL})? (?P<inside> {_ITEM}(?:{_BETWEEN}{_ITEM})* ) \s*
+    | [\[［【〔] \s* (?P<inside> {_ITEM}(?:{_BETWEEN}{_ITEM})* ) \s*
       (?:†[^\]］】〕\n]{{0,80}})? [\]］】〕]                                                # 【1†source】
       (?P<link> \((?=[^()\s]*[/#:.])[^()\s]+(?:\s"[^"\n]*")?\) | :\s*<?[a-z]+:// )?    # [2](address), [2]: address
     """,
@@ -25,14 +31,14 @@ _MARKER = re.compile(
 )
 # What stands before the bracket of a subscript: a lone lower-case letter, or a name with an underscore in it.
 _VARIABLE = re.compile(r"(?:(?<!\w)[a-z]|[^\W_]_+[^\W_]+)\Z")
-_RANGE = re.compile(rf"(\d+)(?:\s*{_DASH}\s*\^?(\d+))?")
+_RANGE = re.compile(rf"(\d+)(?:\s*{_DASH}\s*(?:{_LABEL})?\^?(\d+))?")
 
 
 def find_citations(text: str) -> tuple[int, ...]:
     """Passage numbers cited in ``text``, in order of first appearance, without repetitions.
 
     Read as citations: ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[^1]``, ``【1】``, ``【1†source】`` and the same
-    with full-width digits. Not read: code between backticks, subscripts (``x[1]``, ``my_list[1]``), and numbered
+    with full-width digits or with the word for a passage before a number (``[source 1, source 2]``). Not read: code between backticks, subscripts (``x[1]``, ``my_list[1]``), and numbered
     Markdown links (``[2](https://...)``), which come from a passage's own markup. Numbers that no passage has,
     such as ``[0]`` or ``[99]``, are kept, so that they count as wrong; a number of more than nine digits is
     reported as ``UNREADABLE``.

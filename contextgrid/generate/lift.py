@@ -94,7 +94,8 @@ class Difference:
     def __str__(self) -> str:
         if self.difference is None:
             return "has no score in common with the baseline's"
-        verb = "rose" if self.difference > 0 else "fell" if self.difference < 0 else "did not change,"
+        shown = round(self.difference, 3)
+        verb = "rose" if shown > 0 else "fell" if shown < 0 else "did not change,"
         return f"{verb} {_signed(self.difference)} {self.interval}"
 
     @property
@@ -159,11 +160,13 @@ class LiftReport:
     @property
     def conclusion(self) -> str:
         """What follows from the two differences, without numbers: ``the gain survived``."""
+        if self.reason is not None:
+            return "nothing could be compared"
         return _CONCLUSIONS[self.retrieval.direction, self.answer.direction]
 
     @property
     def sentence(self) -> str:
-        """What :func:`lift` says of the means over the compared questions."""
+        """What :func:`lift` says of the means over the compared questions, noise or not; see ``verdict``."""
         return lift(self.retrieval.cell, self.answer.cell, self.answer.baseline)
 
     @property
@@ -254,7 +257,7 @@ _DIFFERENCE_COLUMNS = {
     for field in fields(Difference)
 }
 
-# One row per cell. ``sentence`` and ``verdict`` are for readers; they follow from the other columns.
+# One row per cell. ``verdict`` is for readers; it follows from the other columns.
 LIFT = pa.schema(
     [
         ("cell", pa.string()),
@@ -262,7 +265,6 @@ LIFT = pa.schema(
         ("headline", pa.string()),
         ("answer_metric", pa.string()),
         ("verdict", pa.string()),
-        ("sentence", pa.string()),
         ("reason", pa.string()),
         *_DIFFERENCE_COLUMNS.items(),
         *((part, pa.list_(pa.string())) for part in _PARTS),

@@ -46,9 +46,12 @@ class LLMGenerator:
         Raises:
             LLMError: if the model gives no text.
         """
-        prompt = fill_prompt(self.prompt, context.text or NO_PASSAGES, question)
-        reply = self.llm.complete(prompt, max_tokens=self.max_tokens)
+        reply = self.llm.complete(self.prompt_for(question, context), max_tokens=self.max_tokens)
         if not isinstance(reply, str):
             raise LLMError(f"model {self.llm.name!r} returned {type(reply).__name__} instead of text")
         text = reply.strip()
         return Answer(text, prompt_tokens=context.tokens, citations=find_citations(text))
+
+    def prompt_for(self, question: str, context: AssembledContext) -> str:
+        """What the model is sent."""
+        return fill_prompt(self.prompt, context.text or NO_PASSAGES, question)

@@ -19,11 +19,12 @@ from contextgrid.generate.scores import citation_accuracy, groundedness
 def score_answers(answers: pa.Table, retrieval_scores: pa.Table, *, headline: str) -> pa.Table:
     """Scores of all answers, one row each, in their order.
 
-    ``status`` is ``failed`` where there is no answer, ``empty_context`` where the generator saw no passage,
-    ``abstained`` where it declined, else ``scored``. What says something about an answer's content
-    (``groundedness``, ``citation_accuracy``, ``evidence_overlap``, ``citation_precision``, ``citation_recall``) is
-    null unless ``scored``; ``answer_quality`` and ``abstention_correct`` are there for every answer that did not
-    fail. A question is unanswerable by its label, and without one if it has no evidence, found or not.
+    ``status`` is ``failed`` where there is no answer, ``skipped_budget`` where there is none yet,
+    ``empty_context`` where the generator saw no passage, ``abstained`` where it declined, else ``scored``. What
+    says something about an answer's content (``groundedness``, ``citation_accuracy``,
+    ``evidence_overlap``, ``citation_precision``, ``citation_recall``) is null unless ``scored``; ``answer_quality``
+    and ``abstention_correct`` are there for every answer that did not fail. A question is unanswerable by its label,
+    and without one if it has no evidence, found or not.
 
     Args:
         answers: schema ``tables.ANSWERS``.
@@ -46,7 +47,7 @@ def score_answers(answers: pa.Table, retrieval_scores: pa.Table, *, headline: st
         *(_array(column) for column in (answers["citations"], answers["passages"], questions["evidence"]))
     )
     columns = zip(
-        *(answers[name].to_pylist() for name in ("answer", "citations", "context", "error")),
+        *(answers[name].to_pylist() for name in ("answer", "citations", "context", "error", "status")),
         *(questions[name].to_pylist() for name in ("reference", "answerable", "evidence", "unresolved", headline)),
         _array(answers["passages"]).value_lengths().to_pylist(),
         precision.tolist(),
@@ -62,6 +63,7 @@ def _score(
     citations: list[int] | None,
     context: str,
     error: str | None,
+    status: str | None,
     reference: str | None,
     answerable: bool | None,
     evidence: list[dict[str, Any]] | None,
@@ -73,7 +75,8 @@ def _score(
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"retrieval": _measured(retrieval)}
     if answer is None or error is not None:
-        return row | {"status": "failed", "reason": error or "there is no answer"}
+        missing = "skipped_budget" if status == "skipped_budget" else "failed"
+        return row | {"status": missing, "reason": error or "there is no answer"}
     evidence = evidence or []
     # One text for each piece of evidence, however often it occurs in its document.
     quotes = list({span["anchor"]: span["text"] for span in reversed(evidence)}.values())

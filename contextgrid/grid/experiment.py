@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import Field, ValidationError
 
 from contextgrid.chunk import CHUNKERS
@@ -19,13 +18,17 @@ from contextgrid.core.errors import ConfigError, ContextGridError
 from contextgrid.core.registry import Registry, nearest
 from contextgrid.embed import EMBEDDERS
 from contextgrid.generate import check_generator
+from contextgrid.generate.judging import check_answer_metric
 from contextgrid.generate.prompts import DEFAULT_PROMPT, check_prompt
+from contextgrid.grid.experiment_yaml import read_yaml
 from contextgrid.grid.matrix import AxisValue, Matrix, build_matrix
 from contextgrid.index import INDEXES
 from contextgrid.models import build_model
+from contextgrid.models.calls import CallMode, has_price, unpriced
+from contextgrid.models.settings import mode_of_environment
 from contextgrid.parse import PARSERS
 from contextgrid.rerank import RERANKERS
-from contextgrid.settings import RunSettings, Strict
+from contextgrid.settings import JudgeSettings, RunSettings, Strict
 from contextgrid.transform import TRANSFORMS
 
 if TYPE_CHECKING:
@@ -52,16 +55,13 @@ DEFAULT_AXES: dict[str, AxisValue] = {
 DEFAULT_LEDGER = ".contextgrid/ledger.sqlite"
 _NEVER_NULL = ("parser", "chunker", "index")
 _PROMPT_NAME = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_SECRET_NAME = re.compile(r"(?:api_?key|token|secret|password)$", re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"\b(?:sk|pk|gsk|hf|xai|key)[-_][A-Za-z0-9_-]{16,}")
 
 
 class ReportSettings(Strict):
-    """The ``report`` section: the title of the written report and the folder that holds it."""
+    """The ``report`` section: the title of the written report, and its folder (``results/<name>`` by default)."""
 
     title: str | None = None
-    output: str = "results"
+    output: str | None = None
 
 
 class _File(Strict):
@@ -97,19 +97,29 @@ class Experiment:
     _prompts: Mapping[str, str]
 
     @classmethod
-    def load(cls, path: str | Path) -> Experiment:
+    def load(cls, path: str | Path, *, budget_usd: float | None = None, calls: CallMode | None = None) -> Experiment:
         """Read and validate an experiment file.
+
+        Args:
+            budget_usd: dollars that a run may spend, instead of what the file says.
+            calls: how calls are made, instead of what the environment or the file says.
 
         Raises:
             ConfigError: for anything that cannot run, naming the file, the key and the nearest valid name.
         """
         path = Path(path).resolve()
-        content = _validated(_read_yaml(path), path)
+        content = _validated(read_yaml(path), path)
         experiment = cls(
             path=path,
             name=content.name,
             axes=_axes(content.grid, path),
-            run=content.run.model_copy(update={"ledger": _ledger(content.run.ledger, path.parent)}),
+            run=content.run.model_copy(
+                update={
+                    "ledger": _ledger(content.run.ledger, path.parent),
+                    "calls": calls or mode_of_environment() or content.run.calls,
+                    "budget_usd": content.run.budget_usd if budget_usd is None else budget_usd,
+                }
+            ),
             report=content.report,
             _corpus=(content.corpus,) if isinstance(content.corpus, str) else tuple(content.corpus),
             _corpus_is_folder=isinstance(content.corpus, str),
@@ -186,7 +196,7 @@ class Experiment:
     @property
     def output_folder(self) -> Path:
         """Where reports are written."""
-        return self._resolve(self.report.output)
+        return self._resolve(self.report.output or f"results/{_path_part(self.name)}")
 
     def _resolve(self, location: str) -> Path:
         return self.path.parent / Path(location).expanduser()
@@ -207,13 +217,27 @@ class Experiment:
                 build_model(self.run.model)
             except ConfigError as error:
                 raise ConfigError(f"{self.path}: run.model: {error}") from error
+        self._check_prices()
         for candidates in self.axes["candidates"]:
             if isinstance(candidates, int) and candidates < self.run.k:
                 raise ConfigError(
                     f"{self.path}: grid.candidates: {candidates} candidates cannot fill k={self.run.k} passages;"
                     f" use at least {self.run.k}"
                 )
-        _ = self.matrix
+        try:
+            check_answer_metric(self.run, self.matrix.columns)
+        except ConfigError as error:
+            raise ConfigError(f"{self.path}: {error}") from error
+
+    def _check_prices(self) -> None:
+        """Refuse a budget that cannot be kept because a model has no price."""
+        calls = self.run.call_settings
+        if calls.budget_usd is None or calls.mode == "replay":
+            return
+        for column in self.matrix.columns:
+            for model in (column.model, self.run.judge_model(column.model)):
+                if model is not None and not has_price(model, calls):
+                    raise ConfigError(f"{self.path}: {unpriced(build_model(model).name)}")
 
 
 def _ledger(written: str | None, folder: Path) -> str:
@@ -221,50 +245,6 @@ def _ledger(written: str | None, folder: Path) -> str:
     if written is not None and "://" in written:
         return written
     return str(folder / Path(written or DEFAULT_LEDGER).expanduser())
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; give the path of an experiment file") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f":{where.line + 1}" if where is not None else ""
-        problem = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{path}{line}: not readable as YAML: {problem}") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: expected keys such as name, corpus, evalset and grid")
-    return {key: value if key == "prompts" else _expand(value, f"{path}: {key}") for key, value in content.items()}
-
-
-def _expand(value: Any, where: str) -> Any:
-    """Replace ``${VAR}`` in every string; refuse anything that looks like a key without repeating it."""
-    if isinstance(value, dict):
-        for key in value:
-            if _SECRET_NAME.search(str(key)):
-                raise ConfigError(f"{where}.{key}: {_NO_KEYS}")
-        return {key: _expand(item, f"{where}.{key}") for key, item in value.items()}
-    if isinstance(value, list):
-        return [_expand(item, where) for item in value]
-    if not isinstance(value, str):
-        return value
-    for name in _VARIABLE.findall(value):
-        if _SECRET_NAME.search(name):
-            raise ConfigError(f"{where}: ${{{name}}}: {_NO_KEYS}")
-        if name not in os.environ:
-            raise ConfigError(f"{where}: the environment variable {name} is not set; set it or write the value")
-    expanded = _VARIABLE.sub(lambda found: os.environ[found[1]], value)
-    option_names = [part.partition("=")[0].rpartition(":")[2] for part in expanded.split(",") if "=" in part]
-    if _SECRET_VALUE.search(expanded) or any(_SECRET_NAME.search(name.strip()) for name in option_names):
-        raise ConfigError(f"{where}: {_NO_KEYS}")
-    return expanded
-
-
-_NO_KEYS = (
-    "keys do not belong in an experiment file, because everything in it is stored with the results;"
-    " set the provider's own environment variable, such as OPENAI_API_KEY"
-)
 
 
 def _validated(content: dict[str, Any], path: Path) -> _File:
@@ -275,8 +255,12 @@ def _validated(content: dict[str, Any], path: Path) -> _File:
         location = [str(part) for part in first["loc"]]
         where = ".".join(location)
         if first["type"] == "extra_forbidden":
-            sections: dict[str, type[Strict]] = {"run": RunSettings, "report": ReportSettings}
-            valid = sections.get(location[0], _File).model_fields
+            sections: dict[str, type[Strict]] = {
+                "run": RunSettings,
+                "run.judge": JudgeSettings,
+                "report": ReportSettings,
+            }
+            valid = sections.get(".".join(location[:-1]), _File).model_fields
             raise ConfigError(f"{path}: unknown key {where!r}{nearest(location[-1], valid)}") from None
         if first["type"] == "missing":
             raise ConfigError(
@@ -332,6 +316,10 @@ def _check_value(axis: str, value: Any) -> None:
         check_generator(value)
     elif axis == "model":
         build_model(value)
+
+
+def _path_part(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "experiment"
 
 
 def _is_prompt_text(value: str) -> bool:

@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from contextgrid.core.axes import GENERATION_AXES, RETRIEVAL_AXES, Generation, Retrieval
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.registry import Spec
 from contextgrid.generate import MODEL_BACKED
 from contextgrid.pipeline import generation_of, retrieval_of
+
+if TYPE_CHECKING:
+    from contextgrid.settings import RunSettings
 
 AxisValue = str | int | None
 C = TypeVar("C", Retrieval, Generation)
@@ -47,8 +50,17 @@ class Matrix:
             found.setdefault(getattr(row, level), row)
         return found
 
-    def partition_counts(self) -> dict[str, int]:
-        """How many partitions each asset of the grid has, in flow order (1 for an unpartitioned asset)."""
+    def judges(self, run: RunSettings) -> dict[str, str]:
+        """Spec of the model that judges each column, by column key, without columns that nothing can judge."""
+        found = {column.key: run.judge_model(column.model) for column in self.columns}
+        return {key: model for key, model in found.items() if model is not None}
+
+    def partition_counts(self, run: RunSettings | None = None) -> dict[str, int]:
+        """How many partitions each asset of the grid has, in flow order (1 for an unpartitioned asset).
+
+        Args:
+            run: says whether answers are judged; they are not without it.
+        """
         rows, columns = len(self.rows), len(self.columns)
         counts = {
             "corpus": 1,
@@ -61,6 +73,7 @@ class Matrix:
             "retrieval_scores": rows,
             "answers": rows * columns,
             "lexical_scores": rows * columns,
+            "judge_scores": rows * columns if run is not None and self.judges(run) else 0,
             "lift_reports": rows * columns,
             "leaderboard": 1,
         }

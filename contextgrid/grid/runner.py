@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from contextgrid.core.axes import Generation, Retrieval
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.registry import Spec, nearest
+from contextgrid.generate.judge import IncompleteScoresWarning
+from contextgrid.generate.judging import Memory, judge_for
 from contextgrid.pipeline import Config
 from contextgrid.report.results import RunResult
 from contextgrid.settings import RunSettings
@@ -34,6 +37,8 @@ class Runner:
         llm: the model of model-backed generators; it wins over a configuration's ``model``.
         prompts: template texts by name, for configurations that name one.
         run: every other setting; its ``headline`` gives way to the argument.
+        judge_llm: the model that judges answers, instead of the one that the settings name. Without either,
+            ``llm`` judges too.
     """
 
     corpus: Corpus
@@ -41,6 +46,8 @@ class Runner:
     llm: LLM | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
     run: RunSettings = field(default_factory=RunSettings)
+    judge_llm: LLM | None = None
+    _verdicts: Memory = field(default_factory=dict, init=False, repr=False)
     _built: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -56,7 +63,11 @@ class Runner:
         if column is None:
             return RunResult.of(config, run, retrieval_scores)
         answers, lexical = self.answers(row, column, evalset, run)
-        return RunResult.of(config, run, retrieval_scores, answers, lexical)
+        judge_scores = self.judge_scores(row, column, evalset, run)
+        result = RunResult.of(config, run, retrieval_scores, answers, lexical, judge_scores)
+        for sentence in result.warnings:
+            warnings.warn(f"{column.key}|{row.key}: {sentence}", IncompleteScoresWarning, stacklevel=2)
+        return result
 
     def documents(self, row: Retrieval) -> pa.Table:
         """The corpus as the row's parser reads it."""
@@ -108,7 +119,8 @@ class Runner:
 
         def answer_and_score() -> tuple[pa.Table, pa.Table]:
             retrieved = self.retrieved(row, evalset, run)
-            answers = answer(retrieved, self._generation_spec(column), run, self._model_for(column))
+            cell = f"{column.key}|{row.key}"
+            answers = answer(retrieved, self._generation_spec(column), run, self._model_for(column), cell=cell)
             return answers, score_answers(answers, self.retrieval_scores(row, evalset, run), run)
 
         settings = (
@@ -121,6 +133,21 @@ class Runner:
             run.max_tokens,
         )
         return self._once(("answers", row.key, column, settings, evalset), answer_and_score)
+
+    def judge_scores(self, row: Retrieval, column: Generation, evalset: EvalSet, run: RunSettings) -> pa.Table | None:
+        """What a judge says about a cell's answers; ``None`` where there is no judge."""
+        from contextgrid.stages import judge
+
+        chosen = self.judge_of(column, run)
+        if chosen is None:
+            return None
+        answers, _ = self.answers(row, column, evalset, run)
+        cell = f"{column.key}|{row.key}"
+        return judge(answers, self._questions(evalset), run, chosen, cell=cell, memory=self._verdicts)
+
+    def judge_of(self, column: Generation, run: RunSettings) -> LLM | str | None:
+        """The model that judges a column: an object that was given, else the one that the settings name."""
+        return judge_for(run, column.model, self.llm, self.judge_llm)
 
     def _questions(self, evalset: EvalSet) -> pa.Table:
         from contextgrid.evalset import evalset_to_table

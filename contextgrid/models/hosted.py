@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.registry import nearest
 from contextgrid.models.base import LLMError, register_provider, without_texts
+from contextgrid.models.reply import Reply
 
 # Providers that LiteLLM reaches by a prefix of the same name. Any other: ``litellm:<prefix>/<model>``.
 HOSTED = tuple(
@@ -42,10 +46,37 @@ class HostedLLM:
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    # Calls do not depend on one another, so they may be made side by side.
+    in_order: ClassVar[bool] = False
+
     @property
     def name(self) -> str:
         """Provider and model, as in the spec."""
         return f"{self.provider}:{self.model}"
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """All that determines its replies, beside the prompt: neither the timeout nor where the key comes from."""
+        options = {"temperature": _TEMPERATURE, **self.options}
+        return {"model": self.name, **{name: options[name] for name in options if name not in ("timeout", "key_env")}}
+
+    @property
+    def limit_group(self) -> tuple[str, str]:
+        """What shares a provider's limits."""
+        return self.provider, self.options.get("api_base", "")
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that one attempt may take."""
+        return float(self.options.get("timeout", _TIMEOUT))
+
+    def prepare(self) -> None:
+        """Import LiteLLM, which takes seconds that are no part of any call.
+
+        Raises:
+            LLMError: if it is not installed.
+        """
+        _litellm()
 
     def complete(self, prompt: str, *, max_tokens: int = 512) -> str:
         """The reply to ``prompt`` as a single user message.
@@ -54,14 +85,29 @@ class HostedLLM:
             LLMError: if LiteLLM is not installed, the call fails, or the reply holds no text. Messages hold
                 neither keys nor the prompt.
         """
+        return self.reply(prompt, max_tokens=max_tokens).text
+
+    def reply(
+        self, prompt: str, *, max_tokens: int = 512, system: str | None = None, timeout: float | None = None
+    ) -> Reply:
+        """As :meth:`complete`, with the tokens that the provider counted, and its own cost where it names one.
+
+        Args:
+            system: a system message that goes before the prompt.
+            timeout: seconds, instead of the option's.
+        """
         litellm = _litellm()
-        arguments = {"temperature": 0.0, "timeout": 120.0, **self.options}
+        arguments = {"temperature": _TEMPERATURE, **self.options, "timeout": timeout or self.timeout}
         arguments["api_key"] = self._key(arguments.pop("key_env", None))
         prefix = "" if self.provider == "litellm" else f"{self.provider}/"
+        messages = [{"role": "user", "content": prompt}]
+        if system is not None:
+            messages.insert(0, {"role": "system", "content": system})
+        begin = time.monotonic()
         try:
             response = litellm.completion(
                 model=prefix + self.model,
-                messages=[{"role": "user", "content": prompt}],
+                messages=messages,
                 max_tokens=max_tokens,
                 drop_params=True,
                 num_retries=0,
@@ -72,10 +118,17 @@ class HostedLLM:
             text, finish = choice.message.content, choice.finish_reason
         except Exception as error:  # noqa: BLE001 - every provider raises its own classes
             # Not chained: the original may hold the key or the prompt, and logs print causes.
-            raise _failure(self.name, error, prompt) from None
+            raise _failure(self.name, error, [prompt, system or ""]) from None
         if not text and finish != "stop":
             raise LLMError(f"model {self.name!r} returned no text (finish reason {finish!r}, max_tokens={max_tokens})")
-        return text or ""
+        usage = getattr(response, "usage", None)
+        return Reply(
+            text or "",
+            _count(getattr(usage, "prompt_tokens", None)),
+            _count(getattr(usage, "completion_tokens", None)),
+            _cost(getattr(usage, "cost", None)),
+            time.monotonic() - begin,
+        )
 
     def _key(self, variable: str | None) -> str | None:
         if variable is not None:
@@ -156,6 +209,8 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "timeout": ("seconds, more than 0", _duration),
     "key_env": ("the name of an environment variable", _variable),
 }
+_TEMPERATURE, _TIMEOUT = 0.0, 120.0
+_TALKATIVE = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "anthropic", "httpx", "httpcore")
 _SECRET_NAME = re.compile(r"key|token|secret|password", re.IGNORECASE)
 _SECRET_VALUE = re.compile(
     r"\b(?:sk|pk|gsk|hf|xai|key)[-_][\w*.-]{6,}|\bAIza[\w*-]{10,}|\bBearer\s+\S+|(?<=//)[^/\s@]+@", re.IGNORECASE
@@ -174,11 +229,23 @@ def _litellm() -> Any:
         raise LLMError('hosted models need LiteLLM; install it with: pip install "contextgrid-dagster[llm]"') from None
     litellm.telemetry = False
     litellm.suppress_debug_info = True  # else it prints advertisements on every error
+    for name in _TALKATIVE:
+        # At DEBUG they write whole requests into the log, prompts and all.
+        logger = logging.getLogger(name)
+        logger.setLevel(max(logging.WARNING, logger.level))
     return litellm
 
 
-def _failure(name: str, error: Exception, prompt: str) -> LLMError:
-    message = _OWN_PREFIX.sub("", without_texts(str(error), [prompt])).strip() or "no message"
+def _count(tokens: Any) -> int | None:
+    return tokens if isinstance(tokens, int) and tokens >= 0 else None
+
+
+def _cost(usd: Any) -> float | None:
+    return float(usd) if isinstance(usd, int | float) and math.isfinite(usd) and usd >= 0 else None
+
+
+def _failure(name: str, error: Exception, sent: Sequence[str]) -> LLMError:
+    message = _OWN_PREFIX.sub("", without_texts(str(error), sent)).strip() or "no message"
     for variable, value in os.environ.items():
         if len(value) >= 8 and _SECRET_NAME.search(variable):
             message = message.replace(value, "(key)")
@@ -193,7 +260,14 @@ def _failure(name: str, error: Exception, prompt: str) -> LLMError:
 
 
 def _seconds(header: str | None) -> float | None:
+    """The wait that a ``Retry-After`` header asks for, which is in seconds or a date."""
+    if header is None:
+        return None
     try:
-        return None if header is None else _number(header)
+        return _number(header)
     except ValueError:
-        return None  # a date: the caller falls back on its own pace
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    except ValueError:
+        return None

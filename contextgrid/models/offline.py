@@ -20,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.registry import nearest
@@ -44,6 +45,10 @@ class OfflineReader:
     """
 
     threshold: float = 0.4
+
+    # It costs nothing, and its calls do not depend on one another.
+    free: ClassVar[bool] = True
+    in_order: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:

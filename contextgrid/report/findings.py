@@ -8,32 +8,44 @@ from collections.abc import Mapping, Sequence
 from contextgrid.generate.lift import ALPHA, LiftReport
 from contextgrid.score.statistics import holm
 
+_SHOWN = 0.0005  # a smaller gain reads as 0.000
+
 
 def findings(lifts: Mapping[str, LiftReport]) -> list[str]:
-    """The lift reports in sentences."""
+    """The lift reports in sentences: how many came out how, then each column's best row."""
     compared = [report for report in lifts.values() if not report.is_baseline]
     if not compared:
         return []
-    sentences = [f"{len(compared)} cells compared with their baseline."]
+    sentences = [f"{len(compared)} cells compared with their baseline, each by itself:"]
     conclusions = Counter(report.conclusion for report in compared)
     sentences += [f"{count} of {len(compared)}: {conclusion}." for conclusion, count in conclusions.most_common()]
     shown = [report for report in compared if report.answer.direction]
     if shown:
         kept = sum(adjusted <= ALPHA for adjusted in holm([_p(report) for report in compared]))
         sentences.append(
-            f"Taken alone, {len(shown)} of {len(compared)} answer changes are beyond noise; corrected for"
-            f" {len(compared)} comparisons (Holm), {kept}."
+            f"Of {len(shown)} answer changes beyond noise, {kept} remain when corrected for {len(compared)} comparisons"
+            f" (Holm){'' if kept else ': take them for candidates and test them on more questions'}."
         )
     rows = short_names([report.cell.partition("|")[2] for report in lifts.values()])
     columns = short_names([report.cell.partition("|")[0] for report in lifts.values()])
     by_column: dict[str, list[LiftReport]] = {}
     for report in compared:
         by_column.setdefault(report.cell.partition("|")[0], []).append(report)
-    for column, reports in by_column.items():
-        best = max(reports, key=lambda report: (report.answer.difference is not None, report.answer.difference or 0.0))
+    for column in sorted(by_column):
+        best = max(by_column[column], key=_gain)
         row = rows[best.cell.partition("|")[2]]
-        sentences.append(f"{columns[column]}: the answers gain most from {row}. {best.verdict}")
+        gained = _gain(best) >= _SHOWN
+        said = (
+            f"the answers gain most from {row}. {best.verdict}"
+            if gained
+            else "no row's answers gain on the baseline's."
+        )
+        sentences.append(f"{columns[column]}: {said}")
     return sentences
+
+
+def _gain(report: LiftReport) -> float:
+    return float("-inf") if report.answer.difference is None else report.answer.difference
 
 
 def _p(report: LiftReport) -> float:

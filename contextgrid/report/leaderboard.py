@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,12 +32,26 @@ def build_leaderboard(
             if f"{column.key}|{row.key}" in lifts and row.key in retrieval
         ]
         lines = [_cell_line(retrieval[row], row, column, lift) for row, column, lift in cells]
-        scores = [np.asarray(lift.answer_scores, dtype=np.float64) for _, _, lift in cells]
+        scores = _by_question([(lift.question_ids, as_floats(lift.answer_scores)) for *_, lift in cells])
     else:
-        keys = [row.key for row in matrix.rows if row.key in retrieval]
-        lines = [{**retrieval[key], "retrieval": key} for key in keys]
-        scores = [_values(retrieval_scores[key], run.headline) for key in keys]
+        tables = [(row.key, retrieval_scores[row.key]) for row in matrix.rows if row.key in retrieval]
+        lines = [{**retrieval[key], "retrieval": key} for key, _ in tables]
+        scores = _by_question([(table["question_id"].to_pylist(), _values(table, run.headline)) for _, table in tables])
+    lines = [{**line, "baseline": line["retrieval"] == matrix.baseline.key} for line in lines]
     return _ranked(lines, scores, "answer_score" if matrix.columns else "retrieval_score", run)
+
+
+def _by_question(cells: list[tuple[Sequence[str], NDArray[np.float64]]]) -> NDArray[np.float64]:
+    """Scores of shape (cells, questions), nan where a cell does not have a question.
+
+    Cells may have been scored with different questions, where only some of them were brought up to date.
+    """
+    ids = dict.fromkeys(id_ for own, _ in cells for id_ in own)
+    position = {id_: column for column, id_ in enumerate(ids)}
+    scores = np.full((len(cells), len(ids)), np.nan)
+    for row, (own, values) in zip(scores, cells, strict=True):
+        row[[position[id_] for id_ in own]] = values
+    return scores
 
 
 def _row_summary(table: pa.Table, run: RunSettings) -> dict[str, Any]:
@@ -71,7 +85,7 @@ def _cell_line(row: dict[str, Any], row_key: str, column_key: str, lift: LiftRep
     }
 
 
-def _ranked(lines: list[dict[str, Any]], scores: list[NDArray[np.float64]], by: str, run: RunSettings) -> pa.Table:
+def _ranked(lines: list[dict[str, Any]], scores: NDArray[np.float64], by: str, run: RunSettings) -> pa.Table:
     """Best first; a cell without the score comes last; ties go to better retrieval, then to grid order."""
     if not lines:
         return LEADERBOARD.empty_table()
@@ -83,7 +97,7 @@ def _ranked(lines: list[dict[str, Any]], scores: list[NDArray[np.float64]], by: 
         return (missing if first is None else first, missing if second is None else second)
 
     order = sorted(range(len(lines)), key=goodness, reverse=True)
-    tied = indistinguishable_from_best(np.vstack([scores[position] for position in order]), seed=run.seed)
+    tied = indistinguishable_from_best(scores[order], seed=run.seed)
     ranked = [
         {**lines[position], "rank": rank, "best": bool(best)}
         for rank, (position, best) in enumerate(zip(order, tied, strict=True), start=1)

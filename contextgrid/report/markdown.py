@@ -26,18 +26,49 @@ def write_report(results: Results, folder: Path, title: str) -> Path:
 
 def _markdown(results: Results, title: str) -> str:
     lines = [f"# {as_text(title)}", "", *(f"- {as_text(sentence)}" for sentence in findings(results.lifts)), ""]
-    names = ["rank", "best", "retrieval", "generation", "retrieval_score", "answer_score"]
-    lines += ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    for row in results.leaderboard.select(names).to_pylist():
-        lines.append("| " + " | ".join(_cell(row[name]) for name in names) + " |")
+    lines += ["| " + " | ".join(_COLUMNS) + " |", "|" + "---|" * len(_COLUMNS)]
+    for row in results.leaderboard.select(list(_COLUMNS.values())).to_pylist():
+        lines.append("| " + " | ".join(_cell(row[name]) for name in _COLUMNS.values()) + " |")
+    lines += ["", *_legend(results)]
+    for sentence in [*results.notes, *results.warnings]:
+        lines += ["", f"Note: {as_text(sentence)}"]
     for key, reason in results.failed.items():
         lines += ["", f"Failed: {as_text(key)}: {as_text(reason)}"]
     return "\n".join(lines) + "\n"
+
+
+# Heading and column of the leaderboard.
+_COLUMNS = {
+    "rank": "rank",
+    "best": "best",
+    "baseline": "baseline",
+    "retrieval": "retrieval",
+    "generation": "generation",
+    "retrieval score": "retrieval_score",
+    "of questions": "retrieval_n",
+    "answer score": "answer_score",
+    "of answers": "answer_n",
+    "gain": "answer_gain",
+    "from": "answer_low",
+    "to": "answer_high",
+    "p": "p_value",
+}
+
+
+def _legend(results: Results) -> list[str]:
+    first = results.leaderboard.slice(0, 1).to_pylist()[0]
+    said = f"{first['questions']} questions. Retrieval score: {as_text(first['headline'])}."
+    if first["answer_metric"] is not None:
+        said += (
+            f" Answer score: {as_text(first['answer_metric'])}. Gain: of the answer score on the baseline row with the"
+        )
+        said += " same generation, with its 95 % interval and p-value, not corrected for the number of cells."
+    return [f"{said} best: cannot be told from the first cell, corrected for the number of cells."]
 
 
 def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
-        return "=" if value else ""
+        return "yes" if value else ""
     return f"{value:.3f}" if isinstance(value, float) else as_text(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,8 @@ class RunResult:
         retrieval_scores: one row per question, schema ``tables.RETRIEVAL_SCORES`` and metric columns.
         answers: one row per question, schema ``tables.ANSWERS``; ``None`` where nothing is generated.
         lexical_scores: one row per question, schema ``tables.LEXICAL_SCORES``; ``None`` likewise.
+        judge_scores: one row per question and judge metric, schema ``tables.JUDGE_SCORES``; ``None`` where
+            nothing is judged.
     """
 
     config: Config
@@ -36,6 +38,7 @@ class RunResult:
     retrieval_scores: pa.Table = field(repr=False)
     answers: pa.Table | None = field(default=None, repr=False)
     lexical_scores: pa.Table | None = field(default=None, repr=False)
+    judge_scores: pa.Table | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -45,11 +48,30 @@ class RunResult:
         retrieval_scores: pa.Table,
         answers: pa.Table | None = None,
         lexical_scores: pa.Table | None = None,
+        judge_scores: pa.Table | None = None,
     ) -> RunResult:
         """The result of a cell from its stage tables."""
-        coverage = cell_means(retrieval_scores, lexical_scores)
+        coverage = cell_means(retrieval_scores, lexical_scores, judge_scores)
+        if answers is not None:
+            coverage |= {COST: generation_cost(answers)}
+        if judge_scores is not None:
+            coverage |= {JUDGE_COST: judge_cost(judge_scores)}
         metrics = {name: mean.mean for name, mean in coverage.items() if mean.mean is not None}
-        return cls(config, metrics, coverage, retrieval_scores, answers, lexical_scores)
+        return cls(config, metrics, coverage, retrieval_scores, answers, lexical_scores, judge_scores)
+
+    @property
+    def key(self) -> str:
+        """The cell's key: ``column_key|row_key``, or the row's alone where nothing is generated."""
+        column = self.config.generation
+        row = self.config.retrieval.key
+        return row if column is None else f"{column.key}|{row}"
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each judge metric some of whose verdicts failed, with how many its mean is over."""
+        from contextgrid.generate.judging import coverage_warnings
+
+        return [] if self.judge_scores is None else coverage_warnings(self.judge_scores)
 
 
 @dataclass(frozen=True)
@@ -61,12 +83,14 @@ class Results:
         runs: one result per cell, in leaderboard order.
         lifts: the lift report of every cell by ``column_key|row_key``; empty where nothing is generated.
         failed: why a cell has no result, by its key.
+        notes: what a reader of the judges' scores has to know.
     """
 
     leaderboard: pa.Table
     runs: tuple[RunResult, ...]
     lifts: Mapping[str, LiftReport]
     failed: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[RunResult]:
         return iter(self.runs)
@@ -79,6 +103,29 @@ class Results:
         """The first cell of the leaderboard."""
         return self.runs[0]
 
+    @property
+    def warnings(self) -> list[str]:
+        """Every cell's warnings, with the cell's key."""
+        return [f"{run.key}: {sentence}" for run in self.runs for sentence in run.warnings]
+
+    @property
+    def skipped_questions(self) -> int:
+        """Answers that the budget did not cover, over all cells."""
+        tables = [run.answers for run in self.runs if run.answers is not None]
+        return sum(table["status"].to_pylist().count("skipped_budget") for table in tables)
+
+    @property
+    def skipped_verdicts(self) -> int:
+        """Judges' verdicts that the budget did not cover, over all cells."""
+        tables = [run.judge_scores for run in self.runs if run.judge_scores is not None]
+        return sum(table["status"].to_pylist().count("skipped_budget") for table in tables)
+
+    def spending(self) -> list[str]:
+        """What answers and verdicts cost, in words; nothing where no call went to a model with a price."""
+        answers = [run.answers for run in self.runs if run.answers is not None]
+        verdicts = [run.judge_scores for run in self.runs if run.judge_scores is not None]
+        return [*_spending("answers", answers), *_spending("verdicts", verdicts)]
+
     def to_pandas(self) -> pd.DataFrame:
         """The leaderboard with one column per metric instead of the nested ``metrics`` column."""
         frame: pd.DataFrame = self.leaderboard.drop_columns(["metrics"]).to_pandas()
@@ -88,15 +135,65 @@ class Results:
         return frame
 
 
+def _spending(what: str, tables: Sequence[pa.Table]) -> list[str]:
+    import pyarrow.compute as pc
+
+    calls = sum(pc.sum(table["model_calls"]).as_py() or 0 for table in tables)
+    spent = sum(pc.sum(table["usd_spent"]).as_py() or 0.0 for table in tables)
+    worth = sum(pc.sum(table["usd"]).as_py() or 0.0 for table in tables)
+    if not worth:
+        return []
+    original = f"at their original price the {what} cost ${worth:.4f}"
+    return [f"{what.capitalize()}: {calls} calls, ${spent:.4f} spent now; {original}"]
+
+
+# The metrics of a cell that say what answering a thousand questions costs, and judging the answers.
+COST = "generation_usd_per_1k"
+JUDGE_COST = "judge_usd_per_1k"
+
+
+def generation_cost(answers: pa.Table) -> Mean:
+    """Dollars per 1,000 questions answered, at the price of the day on which each call was made.
+
+    Replies from the ledger count as much as others. There is no value unless every answer has a price.
+    """
+    import pyarrow.compute as pc
+
+    answered = answers.filter(pc.is_valid(answers["answer"]))
+    priced = answered.num_rows - answered["usd"].null_count
+    total = answers.num_rows
+    if priced < answered.num_rows or not priced:
+        return Mean(None, 0, total)
+    return Mean(1_000 * pc.mean(answered["usd"]).as_py(), priced, total)
+
+
+def judge_cost(judge_scores: pa.Table) -> Mean:
+    """Dollars per 1,000 answers for judging them by all metrics, priced as :func:`generation_cost` prices answers."""
+    import pyarrow.compute as pc
+
+    called = judge_scores.filter(pc.greater(judge_scores["calls"], 0))
+    total = pc.count_distinct(judge_scores["question_id"]).as_py()
+    if called["usd"].null_count or not len(called):
+        return Mean(None, 0, total)
+    return Mean(1_000 * pc.sum(called["usd"]).as_py() / total, total, total)
+
+
 # Columns of the lexical scores that are means on the leaderboard under another name.
 LEXICAL_NAMES = {"abstention_correct": "abstention_accuracy"}
 
 
-def cell_means(retrieval_scores: pa.Table, lexical_scores: pa.Table | None = None) -> dict[str, Mean]:
-    """Mean, count and total of every metric column of a cell, retrieval first."""
+def cell_means(
+    retrieval_scores: pa.Table, lexical_scores: pa.Table | None = None, judge_scores: pa.Table | None = None
+) -> dict[str, Mean]:
+    """Mean, count and total of every metric of a cell: retrieval, then lexical, then judges."""
     means: dict[str, Mean] = {}
     for table in [retrieval_scores] if lexical_scores is None else [retrieval_scores, lexical_scores]:
         for column in table.schema:
             if str(column.type) == "double" and column.name != "retrieval":
                 means[LEXICAL_NAMES.get(column.name, column.name)] = mean_of(table[column.name])
+    if judge_scores is not None:
+        import pyarrow.compute as pc
+
+        for metric in pc.unique(judge_scores["metric"]).to_pylist():
+            means[metric] = mean_of(judge_scores.filter(pc.equal(judge_scores["metric"], metric))["score"])
     return means

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -17,45 +17,51 @@ if TYPE_CHECKING:
 
     from contextgrid.generate.lift import LiftReport
 
+_SHOWN_NOTES = 20
 OFFLINE = encode("offline:reader")
 
 
-def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 20) -> None:
-    """The best ``limit`` cells; ``=`` marks those that cannot be told from the first."""
+def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 12) -> None:
+    """The best ``limit`` cells; ``≈`` marks those that cannot be told from the first."""
     if leaderboard.num_rows == 0:
         console.print("No cell has results yet.")
         return
     lines = leaderboard.slice(0, limit).to_pylist()
     rows, columns = (short_names(leaderboard[side].to_pylist()) for side in ("retrieval", "generation"))
     generates = lines[0]["generation"] is not None
-    table = Table(title=_title(leaderboard), title_justify="left", box=None, pad_edge=False)
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("retrieval")
+    table = Table(title=_title(leaderboard), title_justify="left", box=None, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    table.add_column("retrieval", overflow="fold", min_width=20)
     if generates:
-        table.add_column("generation")
+        table.add_column("generation", overflow="fold")
     table.add_column(_header(lines[0]["headline"]), justify="right")
     if generates:
-        table.add_column(_header(lines[0]["answer_metric"]), justify="right")
+        table.add_column(_header(lines[0]["answer_metric"]), justify="right", max_width=9)
         table.add_column("gain [95 % interval]", justify="right", no_wrap=True)
     for line in lines:
-        cells = [f"{'=' if line['best'] else ' '}{line['rank']}", escape(rows[line["retrieval"]])]
+        name = rows[line["retrieval"]] + (" (baseline)" if line["baseline"] else "")
+        cells = [f"{line['rank']:>3} {'≈' if line['best'] else ' '}", escape(name)]
         if generates:
             cells.append(escape(columns[line["generation"]]))
         cells.append(_score(line["retrieval_score"]))
         if generates:
-            cells += [_score(line["answer_score"]), _gain(line)]
+            cells += [_score(line["answer_score"]) + _coverage(line), _gain(line)]
         table.add_row(*cells, style="bold" if line["rank"] == 1 else None)
     console.print(table)
     hidden = leaderboard.num_rows - len(lines)
     if hidden > 0:
-        console.print(f"... and {hidden} more cells")
+        console.print(f"... and {hidden} more")
     console.print(_legend(leaderboard), style="dim")
 
 
-def print_findings(console: Console, lifts: Mapping[str, LiftReport]) -> None:
-    """What the lift reports say, in words: a summary, then for each column its best row."""
+def print_findings(console: Console, lifts: Mapping[str, LiftReport], notes: Sequence[str] = ()) -> None:
+    """What the lift reports say, in words: a summary, then for each column its best row; then ``notes``."""
     for sentence in findings(lifts):
         console.print(f"- {escape(sentence)}", highlight=False)
+    for sentence in notes[:_SHOWN_NOTES]:
+        console.print(f"[yellow]note:[/] {escape(sentence)}", highlight=False)
+    if len(notes) > _SHOWN_NOTES:
+        console.print(f"... and {len(notes) - _SHOWN_NOTES} more notes")
 
 
 def _title(leaderboard: pa.Table) -> str:
@@ -67,7 +73,7 @@ def _title(leaderboard: pa.Table) -> str:
 def _legend(leaderboard: pa.Table) -> str:
     first = leaderboard.slice(0, 1).to_pylist()[0]
     tied = sum(leaderboard["best"].to_pylist())
-    text = f"= cannot be told from the best ({tied} of {leaderboard.num_rows})."
+    text = f"≈ cannot be told from the best ({tied} of {leaderboard.num_rows})."
     text += f" {first['headline']} over {first['retrieval_n']} of {first['questions']} questions"
     if first["generation"] is None:
         return text + "."
@@ -83,6 +89,11 @@ def _header(metric: str) -> str:
 
 def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def _coverage(line: Mapping[str, Any]) -> str:
+    """Over how many questions an answer score is, where that is not all: a mean over few must not read as clean."""
+    return "" if line["answer_n"] == line["questions"] else f" (n={line['answer_n']} of {line['questions']})"
 
 
 def _gain(line: Mapping[str, float | None]) -> str:

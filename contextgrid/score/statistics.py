@@ -42,7 +42,8 @@ def mean_of(values: Any) -> Mean:
     """
     array = as_floats(values)
     measured = array[np.isfinite(array)]
-    return Mean(float(measured.mean()) if len(measured) else None, len(measured), len(array))
+    # Summed exactly, so that the order of the questions cannot decide a tie.
+    return Mean(math.fsum(measured) / len(measured) if len(measured) else None, len(measured), len(array))
 
 
 def as_floats(values: Any) -> Floats:

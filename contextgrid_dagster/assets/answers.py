@@ -8,8 +8,18 @@ import pyarrow.compute as pc
 from dagster import AssetExecutionContext, AssetsDefinition, MaterializeResult
 
 from contextgrid import stages
+from contextgrid.models.calls import count_calls
 from contextgrid_dagster.assets.declaration import Declaration
-from contextgrid_dagster.metadata import FAILED_QUESTIONS, materialised, means, total, warn_of_failures
+from contextgrid_dagster.metadata import (
+    FAILED_QUESTIONS,
+    SKIPPED_QUESTIONS,
+    calls_of,
+    materialised,
+    means,
+    statuses,
+    total,
+    warn_of_failures,
+)
 from contextgrid_dagster.partitions import GENERATION, RETRIEVAL
 
 GROUP = "answers"
@@ -33,16 +43,18 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
         context: AssetExecutionContext, retrieved_ids: pa.Table, generation_spec: pa.Table
     ) -> MaterializeResult[Any]:
         """The answers of a column to every question, from a row's passages. Fails only if every question does."""
-        table = stages.answer(retrieved_ids, generation_spec, run)
-        failed = table.filter(pc.is_valid(table["error"]))
-        failures = list(zip(failed["question_id"].to_pylist(), failed["error"].to_pylist(), strict=True))
-        warn_of_failures(context, failures, "questions", table.num_rows)
+        with count_calls() as meter:
+            table = stages.answer(retrieved_ids, generation_spec, run, cell=context.partition_key)
+        _warn_of_gaps(context, table)
+        counts = statuses(table)
         numbers = {
             "questions": table.num_rows,
-            FAILED_QUESTIONS: len(failures),
+            FAILED_QUESTIONS: counts.get("failed", 0),
+            SKIPPED_QUESTIONS: counts.get("skipped_budget", 0),
             "prompt_tokens": total(table, "prompt_tokens"),
             "completion_tokens": total(table, "completion_tokens"),
             "answer_seconds": total(table, "seconds"),
+            **calls_of(meter),
         }
         made_for = declaration.made_for(parts.cell, context.partition_key)
         preview = table.select(["question_id", "question", "answer", "citations", "error"])
@@ -63,10 +75,20 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
     ) -> MaterializeResult[Any]:
         """Answer quality, groundedness, citations and abstention of every answer, without a model."""
         table = stages.score_answers(answers, retrieval_scores, run)
-        statuses = {f"questions_{row['values']}": row["counts"] for row in pc.value_counts(table["status"]).to_pylist()}
-        numbers = {**means(table), "questions": table.num_rows, **statuses}
+        counts = {f"questions_{status}": count for status, count in statuses(table).items()}
+        numbers = {**means(table), "questions": table.num_rows, **counts}
         made_for = declaration.made_for(parts.cell, context.partition_key)
         preview = table.select(["question_id", "status", run.answer_metric, "groundedness", "retrieval"])
         return materialised(table, made_for=made_for, numbers=numbers, preview=preview)
 
     return [answers, lexical_scores]
+
+
+def _warn_of_gaps(context: AssetExecutionContext, table: pa.Table) -> None:
+    """Log which questions failed, and how many the budget did not cover."""
+    failed = table.filter(pc.equal(table["status"], "failed"))
+    failures = list(zip(failed["question_id"].to_pylist(), failed["error"].to_pylist(), strict=True))
+    warn_of_failures(context, failures, "questions", table.num_rows)
+    skipped = statuses(table).get("skipped_budget", 0)
+    if skipped:
+        context.log.warning(f"{skipped} of {table.num_rows} questions skipped for the budget")

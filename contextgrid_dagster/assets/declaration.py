@@ -26,6 +26,10 @@ from contextgrid_dagster.metadata import EXPERIMENT, SETTINGS
 from contextgrid_dagster.partitions import GridPartitions
 from contextgrid_dagster.storage import BY_PARTITION
 
+# The assets that call models, and the pool they share: an instance limits how many of its runs work at once.
+CALL_MODELS = frozenset({"answers", "judge_scores"})
+MODEL_POOL = "contextgrid_models"
+
 _OWNERS = {
     "inputs": "team:experiment",
     "corpus": "team:retrieval",
@@ -42,10 +46,12 @@ class Declaration:
     Args:
         experiment: the experiment.
         key_prefix: first part of every asset key, for several experiments in one Dagster instance.
+        pooled: whether assets that call models are in the pool ``contextgrid_models``.
     """
 
     experiment: Experiment
     key_prefix: str | None = None
+    pooled: bool = False
 
     @cached_property
     def partitions(self) -> GridPartitions:
@@ -61,6 +67,11 @@ class Declaration:
     def run(self) -> RunSettings:
         """The experiment's run settings."""
         return self.experiment.run
+
+    @cached_property
+    def judges(self) -> dict[str, str]:
+        """Spec of the model that judges each column, by column key; empty where nothing is judged."""
+        return self.matrix.judges(self.run)
 
     def key(self, name: str) -> AssetKey:
         """The key of an asset."""
@@ -90,6 +101,7 @@ class Declaration:
             ins=ins or {},
             io_manager_key=self.resource("indexes" if name == "index" else "tables"),
             automation_condition=on_changed_content if ins else None,
+            pool=MODEL_POOL if self.pooled and name in CALL_MODELS else None,
         )
         return decorator
 

@@ -29,27 +29,35 @@ class LeaderboardConfig(Config):
 
 
 def lift_assets(declaration: Declaration) -> list[AssetsDefinition]:
-    """``lift_reports`` if anything is generated, and ``leaderboard``."""
+    """``lift_reports`` if anything is generated, with what judges say where there are any, and ``leaderboard``."""
     lifts = [_lift_reports(declaration)] if declaration.matrix.columns else []
     return [*lifts, _leaderboard(declaration, generates=bool(lifts))]
 
 
 def _lift_reports(declaration: Declaration) -> AssetsDefinition:
     parts, matrix, run = declaration.partitions, declaration.matrix, declaration.run
+    names = ["lexical_scores", *(["judge_scores"] if declaration.judges else [])]
 
     @declaration.asset(
         "lift_reports",
         group=GROUP,
         kind="python",
         partitions=parts.cell,
-        ins={"lexical_scores": declaration.read_many("lexical_scores", parts.cell_and_baseline)},
+        ins={name: declaration.read_many(name, parts.cell_and_baseline) for name in names},
     )
-    def lift_reports(context: AssetExecutionContext, lexical_scores: dict[str, pa.Table]) -> MaterializeResult[Any]:
+    def lift_reports(context: AssetExecutionContext, **scores: Any) -> MaterializeResult[Any]:
         """Whether the row's retrieval gain over the baseline row survived to the column's answers."""
         cell = context.partition_key
         baseline = f"{cell.partition('|')[0]}|{matrix.baseline.key}"
+        lexical, judged = scores["lexical_scores"], scores.get("judge_scores", {})
         report = stages.compare(
-            lexical_scores[cell], lexical_scores[baseline], run, cell_key=cell, baseline_key=baseline
+            lexical[cell],
+            lexical[baseline],
+            run,
+            cell_key=cell,
+            baseline_key=baseline,
+            cell_judge=judged.get(cell),
+            baseline_judge=judged.get(baseline),
         )
         splits = {name: len(getattr(report, name)) for name in _SPLIT}
         numbers = {
@@ -130,5 +138,16 @@ def _side_by_side(
             "best_retrieval_score": best.get("retrieval_score"),
             "best_answer_score": best.get("answer_score"),
         },
-        more={"leaderboard": preview_of(table.select(_LEADERBOARD_COLUMNS), _LEADERBOARD_ROWS), **versions},
+        more={"leaderboard": preview_of(_leaderboard_shown(declaration, table), _LEADERBOARD_ROWS), **versions},
     )
+
+
+def _leaderboard_shown(declaration: Declaration, table: pa.Table) -> pa.Table:
+    """The columns of the leaderboard that are shown, with a mean for each metric that is judged."""
+    shown = table.select(_LEADERBOARD_COLUMNS)
+    judge = declaration.run.judge
+    means = [{metric["name"]: metric["mean"] for metric in cell} for cell in table["metrics"].to_pylist()]
+    for name in judge.judged if judge is not None and declaration.judges else ():
+        if name != declaration.run.answer_metric:
+            shown = shown.append_column(name, pa.array([cell.get(name) for cell in means], pa.float64()))
+    return shown
