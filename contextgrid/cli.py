@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from contextgrid.core.errors import ConfigError, ContextGridError
+from contextgrid.core.markup import for_terminal
 from contextgrid.models.ledger import By
 from contextgrid.models.settings import CallMode
 
@@ -34,8 +34,25 @@ def main() -> None:
     try:
         app()
     except ContextGridError as error:
-        errors.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        errors.print(f"[red]error:[/] {for_terminal(error, lines=True)}", highlight=False, soft_wrap=True)
         sys.exit(2)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from contextgrid import __version__
+
+        console.print(f"contextgrid {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -53,13 +70,13 @@ def check(
     _print_axes(experiment)
     _print_grid(experiment)
     for note in judge_notes(experiment.run, experiment.matrix.columns):
-        console.print(f"[yellow]note:[/] {escape(note)}", highlight=False)
-    counts = experiment.matrix.partition_counts()
+        console.print(f"[yellow]note:[/] {for_terminal(note)}", highlight=False)
+    counts = experiment.matrix.partition_counts(experiment.run)
     console.print("\n[bold]Partitions[/]  " + ", ".join(f"{asset} {count}" for asset, count in counts.items()))
     if costs:
         needed = describe(estimate(experiment), experiment.run.call_settings)
         for line in needed or ["no calls that cost anything"]:
-            console.print(f"[bold]Calls[/]  {escape(line)}", highlight=False, soft_wrap=True)
+            console.print(f"[bold]Calls[/]  {for_terminal(line)}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -76,27 +93,33 @@ def run(
     from contextgrid.generate.judge import IncompleteScoresWarning
     from contextgrid.grid.experiment import Experiment
     from contextgrid.lab import Lab
-    from contextgrid.report.markdown import write_report
+    from contextgrid.report.markdown import check_folder, write_report
     from contextgrid.report.terminal import print_findings, print_leaderboard
 
     if fresh and replay:
         raise ConfigError("--fresh calls everything and --replay nothing; choose one")
     calls: CallMode | None = "fresh" if fresh else "replay" if replay else None
     experiment = Experiment.load(file, budget_usd=budget, calls=calls)
+    folder = output or experiment.output_folder
+    experiment.refuse_output(folder)
+    check_folder(folder)
     lab, evalset = Lab.from_experiment(experiment), experiment.load_evalset()
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as bar, warnings.catch_warnings():
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteScoresWarning)  # printed below, as results.warnings
         task = bar.add_task("", total=None)
         results = lab.run(
             evalset, lambda key, number, total: bar.update(task, completed=number - 1, total=total, description=key)
         )
-    print_leaderboard(console, results.leaderboard)
+    # Before anything is printed: who reads it may have gone.
+    report = write_report(results, folder, experiment.report.title or experiment.name)
+    print_leaderboard(console, results.leaderboard, cells=len(results) + len(results.failed))
     print_findings(console, results.lifts, [*results.notes, *results.warnings])
-    report = write_report(results, output or experiment.output_folder, experiment.report.title or experiment.name)
-    console.print(f"Written to {report.parent}", highlight=False, soft_wrap=True)
+    console.print(f"Written to {for_terminal(report.parent)}", highlight=False, soft_wrap=True)
     for key, reason in results.failed.items():
-        errors.print(f"[red]failed:[/] {escape(key)}: {escape(reason)}", highlight=False, soft_wrap=True)
+        shown = f"{for_terminal(key)}: {for_terminal(reason, lines=True)}"
+        errors.print(f"[red]failed:[/] {shown}", highlight=False, soft_wrap=True)
     skipped = results.skipped_questions
     for line in results.spending():
         console.print(line, highlight=False, soft_wrap=True)
@@ -147,7 +170,7 @@ def agreement(
     print_agreement(console, report)
     if output is not None:
         write_agreement(report, output)
-        console.print(f"Written to {output}", highlight=False, soft_wrap=True)
+        console.print(f"Written to {for_terminal(output)}", highlight=False, soft_wrap=True)
 
 
 def _print_inputs(experiment: Experiment) -> None:
@@ -157,7 +180,7 @@ def _print_inputs(experiment: Experiment) -> None:
 
     corpus, evalset = experiment.load_corpus(), experiment.load_evalset()
     answerable = sum(item.expects_answer for item in evalset)
-    console.print(f"[bold]{escape(experiment.name)}[/]  {escape(str(experiment.path))}", soft_wrap=True)
+    console.print(f"[bold]{for_terminal(experiment.name)}[/]  {for_terminal(experiment.path)}", soft_wrap=True)
     console.print(f"{len(corpus)} documents, {len(evalset)} questions ({answerable} answerable)")
     if corpus.ignored:
         _print_list("files that no parser reads", corpus.ignored)
@@ -173,14 +196,16 @@ def _print_inputs(experiment: Experiment) -> None:
         _, unresolved = resolve_gold(questions, documents)
         missing = [f"{question}: {quote}" for question, quotes in unresolved.items() for quote in quotes]
         _print_list(f"parser {key}: evidence not found", missing)
+        if missing:
+            console.print("  Correct the quote or its source_id, or choose a parser that shows the text.")
 
 
 def _print_list(title: str, items: Sequence[str], limit: int = 10) -> None:
     if not items:
         return
-    console.print(f"[yellow]{escape(title)}: {len(items)}[/]")
+    console.print(f"[yellow]{for_terminal(title)}: {len(items)}[/]")
     for item in items[:limit]:
-        console.print(f"  {escape(item)}", highlight=False)
+        console.print(f"  {for_terminal(item)}", highlight=False)
     if len(items) > limit:
         console.print(f"  ... and {len(items) - limit} more")
 
@@ -192,9 +217,9 @@ def _print_axes(experiment: Experiment) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for axis, values in varied.items():
-        table.add_row(axis, escape(", ".join("null" if value is None else str(value) for value in values)))
+        table.add_row(axis, for_terminal(", ".join("null" if value is None else str(value) for value in values)))
     if fixed:
-        table.add_row("fixed", escape(", ".join(f"{axis} {value}" for axis, value in fixed.items())), style="dim")
+        table.add_row("fixed", for_terminal(", ".join(f"{axis} {value}" for axis, value in fixed.items())), style="dim")
     console.print(table)
 
 
@@ -204,7 +229,7 @@ def _print_grid(experiment: Experiment) -> None:
     grid.add_column("", justify="right")
     grid.add_column("partition key", overflow="fold")
     for number, row in enumerate(matrix.rows, start=1):
-        grid.add_row(str(number), escape(row.key) + ("  (baseline)" if row == matrix.baseline else ""))
+        grid.add_row(str(number), for_terminal(row.key) + ("  (baseline)" if row == matrix.baseline else ""))
     console.print(grid)
     columns = Table(
         title=f"\nColumns ({len(matrix.columns)}, generation)", title_justify="left", box=None, pad_edge=False
@@ -212,11 +237,11 @@ def _print_grid(experiment: Experiment) -> None:
     columns.add_column("", justify="right")
     columns.add_column("partition key", overflow="fold")
     for number, column in enumerate(matrix.columns, start=1):
-        columns.add_row(str(number), escape(column.key))
+        columns.add_row(str(number), for_terminal(column.key))
     console.print(columns if matrix.columns else "\nNo columns: nothing is generated, only retrieval is scored.")
     if matrix.columns:
         console.print(f"{len(matrix.rows)} x {len(matrix.columns)} = {len(matrix.rows) * len(matrix.columns)} cells")
     for reason, count in matrix.dropped.items():
-        console.print(f"dropped {count} combinations: {escape(reason)}")
+        console.print(f"dropped {count} combinations: {for_terminal(reason)}")
     if matrix.collapsed:
-        console.print(f"collapsed {matrix.collapsed} combinations that differ only where it cannot matter")
+        console.print(f"collapsed {matrix.collapsed} rows or columns that differ only where it cannot matter")

@@ -39,8 +39,8 @@ class Corpus:
     Args:
         sources: at least one; ids are unique relative paths with forward slashes.
         ignored: ids of files that ``from_dir`` left out because of their suffix, or because they are links
-            that lead outside the folder or no regular files; and, as printable text with the reason in brackets,
-            files whose name cannot be an id.
+            that lead outside the folder or no regular files; and, in a printable form and with the
+            reason, files whose name cannot be an id.
 
     Raises:
         CorpusError: without any source, or for an id that is blank, repeated, absolute or holds ``..`` or NUL.
@@ -82,20 +82,22 @@ class Corpus:
             raise CorpusError(f"corpus folder {str(root)!r} {what}; give the folder that holds the documents")
         sources: list[Source] = []
         ignored: list[str] = []
+        misnamed: list[str] = []
         for file in _files(root):
             source_id = file.relative_to(root).as_posix()
             media_type = MEDIA_TYPES.get(file.suffix.lower())
             problem = _name_problem(source_id)
             if problem:
-                ignored.append(f"{_printable(source_id)} (the name {problem}; rename it)")
+                misnamed.append(f"{_printable(source_id)}: the name {problem}; rename it")
             elif media_type is None or not _is_readable(file, root):
                 ignored.append(source_id)
             else:
                 sources.append(_read(file, source_id, media_type))
         if not sources:
             found = f" ({len(ignored)} files of other kinds, for example {min(ignored)!r})" if ignored else ""
+            found += f" ({len(misnamed)} left out: {misnamed[0]})" if misnamed else ""
             raise CorpusError(f"no documents below {str(root)!r}{found}; put files ending in {_suffixes()} there")
-        return cls(tuple(sorted(sources, key=lambda source: source.id)), tuple(sorted(ignored)))
+        return cls(tuple(sorted(sources, key=lambda source: source.id)), tuple(sorted(ignored + misnamed)))
 
     @classmethod
     def from_files(cls, paths: Iterable[str | os.PathLike[str]], root: str | os.PathLike[str] | None = None) -> Corpus:
@@ -189,7 +191,7 @@ def _read(file: Path, source_id: str, media_type: MediaType) -> Source:
 
 
 def _name_problem(source_id: str) -> str | None:
-    """Why a path below a corpus folder cannot be an id, which goes into tables, prompts and terminals."""
+    """Why a path below a corpus folder cannot be an id: ids go into tables, prompts, links and terminals."""
     kinds = {unicodedata.category(character) for character in source_id}
     if "Cs" in kinds:
         return "is not valid Unicode"
@@ -201,9 +203,7 @@ def _name_problem(source_id: str) -> str | None:
 
 def _printable(source_id: str) -> str:
     text = os.fsencode(source_id).decode("utf-8", "backslashreplace")
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _check_id(source_id: str) -> None:

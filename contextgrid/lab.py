@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from contextgrid.core.axes import AXES, Generation, Retrieval, settings_of
-from contextgrid.core.errors import ConfigError, StageError
+from contextgrid.core.errors import ConfigError, ContextGridError, StageError
 from contextgrid.core.registry import nearest
 from contextgrid.generate.judging import check_answer_metric
-from contextgrid.grid.experiment import DEFAULT_AXES, Experiment, axis_values
-from contextgrid.grid.matrix import AxisValue, Matrix, build_matrix
+from contextgrid.grid.axis_values import DEFAULT_AXES, AxisValue, axis_values
+from contextgrid.grid.experiment import Experiment
+from contextgrid.grid.matrix import Matrix, build_matrix
 from contextgrid.grid.runner import Runner
 from contextgrid.pipeline import Config
 from contextgrid.report.judges import judge_notes
@@ -81,11 +82,13 @@ class Lab:
     def run(self, evalset: EvalSet, progress: Progress | None = None) -> Results:
         """Score every cell. A cell that fails does not stop the others; ``Results.failed`` says why it did.
 
+        What is left out because documents or evidence cannot be found is among ``Results.warnings``.
+
         Args:
             progress: called with the cell's key, its number and the number of cells before each cell is run.
 
         Raises:
-            ContextGridError: for bad input, and if every cell failed.
+            ContextGridError: for bad input, if every cell failed, and if none is left to compare with its baseline.
         """
         from contextgrid.models.calls import begin_run
         from contextgrid.stages import leaderboard
@@ -99,22 +102,26 @@ class Lab:
         columns: list[Generation | None] = [*matrix.columns] or [None]
         cells = [(row, column) for row in matrix.rows for column in columns]
         results: dict[str, RunResult] = {}
-        failed: dict[str, str] = {}
+        failed: dict[str, Exception] = {}
         for number, (row, column) in enumerate(cells, start=1):
             key = _cell_key(row, column)
             if progress is not None:
                 progress(key, number, len(cells))
             try:
                 results[key] = runner.run_one(self._config(row, column), evalset)
-            except StageError as error:
-                failed[key] = str(error)
+            except Exception as error:  # noqa: BLE001 - a plugin that breaks must not cost the other cells either
+                failed[key] = error
         if not results:
-            raise StageError(f"all {len(cells)} cells failed; the first: {next(iter(failed.values()))}")
+            raise _of_all(failed)
         retrieval_scores = {result.config.retrieval.key: result.retrieval_scores for result in results.values()}
         lifts = self._lifts(matrix, results)
+        reasons = {key: _reason(error) for key, error in failed.items()}
+        if matrix.columns:
+            reasons |= _without_baseline(matrix, results, lifts, reasons)
         table = leaderboard(retrieval_scores, lifts, self.settings, matrix)
         notes = judge_notes(self.settings, matrix.columns, self.llm, self.judge_llm)
-        return Results(table, tuple(results[key] for key in _ranked_keys(table)), lifts, failed, tuple(notes))
+        ranked = tuple(results[key] for key in _ranked_keys(table))
+        return Results(table, ranked, lifts, reasons, tuple(notes), tuple(_left_out(runner, matrix, ranked)))
 
     def _lifts(self, matrix: Matrix, results: Mapping[str, RunResult]) -> dict[str, LiftReport]:
         """Lift of every cell that has results and whose baseline cell has."""
@@ -144,6 +151,59 @@ class Lab:
 
 def _cell_key(row: Retrieval, column: Generation | None) -> str:
     return row.key if column is None else f"{column.key}|{row.key}"
+
+
+def _of_all(failed: Mapping[str, Exception]) -> Exception:
+    """What to raise where every cell failed: the error itself where they share it, as they share their input."""
+    first, *others = failed.values()
+    if all(str(other) == str(first) for other in others) and not isinstance(first, StageError):
+        return first
+    return StageError(f"all {len(failed)} cells failed; the first: {_reason(first)}")
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, ContextGridError) else f"{type(error).__name__}: {error}"
+
+
+def _without_baseline(
+    matrix: Matrix, results: Mapping[str, RunResult], lifts: Mapping[str, LiftReport], failed: Mapping[str, str]
+) -> dict[str, str]:
+    """Why cells that have results are not on the leaderboard: there is nothing to compare them with.
+
+    Raises:
+        StageError: if that concerns all of them.
+    """
+    lost: dict[str, str] = {}
+    for column in matrix.columns:
+        baseline_key = _cell_key(matrix.baseline, column)
+        if baseline_key in failed:
+            keys = [_cell_key(row, column) for row in matrix.rows]
+            reason = f"its baseline {baseline_key} failed: {failed[baseline_key]}"
+            lost |= {key: reason for key in keys if key in results and key not in lifts}
+    if lost and not lifts:
+        raise StageError(f"no cell can be compared, {next(iter(lost.values()))}; choose another run.baseline")
+    return lost
+
+
+def _left_out(runner: Runner, matrix: Matrix, runs: Sequence[RunResult]) -> list[str]:
+    """A sentence for each parser that could not read all documents or does not show all evidence."""
+    parsers = matrix.unique("parser_key")
+    sentences: list[str] = []
+    for key in parsers:
+        run = next((run for run in runs if run.config.retrieval.parser_key == key), None)
+        if run is None:
+            continue
+        documents = runner.documents(run.config.retrieval)
+        unreadable = len(documents) - documents["error"].null_count
+        missing = sum(len(quotes) for quotes in run.retrieval_scores["unresolved"].to_pylist())
+        parser = f"parser {key}: " if len(parsers) > 1 else ""
+        if unreadable:
+            what = "1 document" if unreadable == 1 else f"{unreadable} documents"
+            sentences.append(f"{parser}{what} could not be read; see contextgrid check")
+        if missing:
+            what = "1 piece of evidence was" if missing == 1 else f"{missing} pieces of evidence were"
+            sentences.append(f"{parser}{what} not found and left out of the scores; see contextgrid check")
+    return sentences
 
 
 def _ranked_keys(leaderboard: pa.Table) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -26,6 +26,10 @@ ANSWER_METRICS = (
     "citation_precision",
     "citation_recall",
 )
+# The deepest rank that can be asked for: nobody reads further, and memory grows with it.
+MAX_RANK = 10_000
+# A whole number that YAML wrote as one: neither true, nor "3", nor 3.0.
+_Whole = Annotated[int, Field(strict=True)]
 
 
 class Strict(BaseModel):
@@ -122,25 +126,25 @@ class RunSettings(Strict):
     """
 
     mode: Literal["factorial", "ofat"] = "factorial"
-    k: int = Field(default=5, ge=1)
-    cutoffs: tuple[int, ...] = (1, 3, 5, 10)
+    k: _Whole = Field(default=5, ge=1, le=MAX_RANK)
+    cutoffs: tuple[_Whole, ...] = (1, 3, 5, 10)
     headline: str = "recall@5"
     answer_metric: str = "answer_quality"
     baseline: dict[str, str | int | None] = Field(default_factory=dict)
     model: str | None = None
-    seed: int = 0
-    resamples: int = Field(default=10_000, ge=100, le=1_000_000)
+    seed: _Whole = Field(default=0, ge=0, lt=2**63)
+    resamples: _Whole = Field(default=10_000, ge=100, le=1_000_000)
     ordering: Literal["relevance", "ends", "document", "reversed"] = "relevance"
-    context_tokens: int | None = Field(default=None, ge=1)
-    max_tokens: int = Field(default=400, ge=1)
+    context_tokens: _Whole | None = Field(default=None, ge=1, le=100_000_000)
+    max_tokens: _Whole = Field(default=400, ge=1, le=1_000_000)
     judge: JudgeSettings | None = Field(default_factory=JudgeSettings)
     ledger: str | None = None
     ledger_inputs: bool = False
     calls: CallMode | None = None
-    concurrency: int = Field(default=8, ge=1, le=256)
-    budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    retries: int = Field(default=5, ge=0, le=20)
-    deadline: float = Field(default=300.0, gt=0, allow_inf_nan=False)
+    concurrency: _Whole = Field(default=8, ge=1, le=256)
+    budget_usd: float | None = Field(default=None, strict=True, ge=0, allow_inf_nan=False)
+    retries: _Whole = Field(default=5, ge=0, le=20)
+    deadline: float = Field(default=300.0, strict=True, gt=0, allow_inf_nan=False)
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
 
     @field_validator("cutoffs")
@@ -148,13 +152,16 @@ class RunSettings(Strict):
     def _distinct_positive(cls, cutoffs: tuple[int, ...]) -> tuple[int, ...]:
         if not cutoffs or min(cutoffs) < 1:
             raise ValueError("cut-offs must be whole numbers of at least 1")
+        if max(cutoffs) > MAX_RANK:
+            raise ValueError(f"a cut-off may be at most {MAX_RANK}, got {max(cutoffs)}")
         if len(set(cutoffs)) < len(cutoffs):
             raise ValueError("a cut-off is listed twice")
         return cutoffs
 
     @model_validator(mode="after")
     def _known_metrics(self) -> RunSettings:
-        parse_metric(self.headline)
+        if parse_metric(self.headline)[1] > MAX_RANK:
+            raise ValueError(f"headline: the cut-off may be at most {MAX_RANK}, got {self.headline!r}")
         judged = () if self.judge is None else self.judge.judged
         if self.answer_metric not in (*ANSWER_METRICS, *judged):
             if self.answer_metric in (*available_generation_metrics(), *(RUBRIC_PREFIX + name for name in RUBRICS)):

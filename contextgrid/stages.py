@@ -74,7 +74,7 @@ def code_version(stage: str, run: RunSettings, matrix: Matrix) -> str:
 
 
 def retrieve(index: PassageIndex, evalset: pa.Table, row: Retrieval, run: RunSettings) -> pa.Table:
-    """The ranked passages of every question, ``run.depth`` ranks deep.
+    """The ranked passages of every question, ``run.depth`` ranks deep or as many as there are passages.
 
     A reranker reorders the first ``row.candidates`` passages; those behind them keep their order.
 
@@ -85,11 +85,13 @@ def retrieve(index: PassageIndex, evalset: pa.Table, row: Retrieval, run: RunSet
 
     questions: list[str] = evalset["question"].to_pylist()
     queries = TRANSFORMS.build(row.transform).transform(questions) if row.transform else questions
-    candidates = row.candidates or max(DEFAULT_CANDIDATES, run.depth)
-    found, scores = index.search(queries, max(run.depth, candidates) if row.reranker else run.depth)
+    passages = index.chunks.num_rows
+    depth = min(run.depth, passages)
+    candidates = min(row.candidates or max(DEFAULT_CANDIDATES, depth), passages)
+    found, scores = index.search(queries, max(depth, candidates) if row.reranker else depth)
     if row.reranker:
         found, scores = _rerank(row.reranker, index, questions, found, scores, candidates)
-    return _ranked_table(index.chunks, evalset, found[:, : run.depth], scores[:, : run.depth])
+    return _ranked_table(index.chunks, evalset, found[:, :depth], scores[:, :depth])
 
 
 def score_retrieval(

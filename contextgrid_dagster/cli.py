@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from contextgrid.core.errors import ConfigError, ContextGridError
+from contextgrid.core.markup import for_terminal
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
@@ -58,7 +58,7 @@ def main() -> None:
     try:
         app()
     except ContextGridError as error:
-        errors.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        errors.print(f"[red]error:[/] {for_terminal(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
 
 
@@ -167,7 +167,9 @@ def _opened(
     graph = GridGraph(experiment, key_prefix=key_prefix or None)
     home = home_of(experiment)
     console.print(
-        f"[dim]{escape(experiment.name)}  Dagster home {escape(str(home))}[/]", highlight=False, soft_wrap=True
+        f"[dim]{for_terminal(experiment.name)}  Dagster home {for_terminal(str(home))}[/]",
+        highlight=False,
+        soft_wrap=True,
     )
     with open_instance(home) as instance:
         yield graph, instance
@@ -198,7 +200,7 @@ def _execute(planned: Plan, instance: DagsterInstance) -> ExecutionReport:
             return execute(
                 planned,
                 instance,
-                started=lambda step: bar.update(task, description=escape(str(step.node))),
+                started=lambda step: bar.update(task, description=for_terminal(str(step.node))),
                 finished=lambda outcome: bar.advance(task),
             )
     except KeyboardInterrupt:

@@ -114,7 +114,8 @@ class _Execution:
         self._plan, self._graph, self._instance = plan, plan.graph, instance
         # Partitions that are not up to date and will not become so, and because of which that is.
         self._blocked: dict[Node, str] = {
-            node: f"{node} is out of date and not selected; select +{node.asset} or more" for node in plan.outside
+            node: f"{node.asset} is out of date and not selected; put + in front of the selection to include it"
+            for node in plan.outside
         }
 
     def outcomes(self, started: Callable[[Step], None] | None) -> Iterator[Outcome]:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from contextgrid.core.markup import for_terminal
 from contextgrid.models.calls import Meter
 from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome
 from contextgrid_dagster.planner import Plan, Status, Step
@@ -36,12 +36,12 @@ def print_plan(console: Console, plan: Plan, limit: int | None = None) -> None:
         pending = [step for step in steps[asset] if step.is_pending]
         if steps[asset][0].node.partition is None:
             step = steps[asset][0]
-            table.add_row(f"[bold]{asset}[/]", _status(step.status), escape("; ".join(step.reasons)))
+            table.add_row(f"[bold]{asset}[/]", _status(step.status), for_terminal("; ".join(step.reasons)))
             continue
         table.add_row(f"[bold]{asset}[/]", "", _counted(counts))
         lines = [_line(step) for step in pending] if limit is None else _grouped(steps[asset])
         for line in lines[:limit]:
-            table.add_row(f"  {line.partitions}", _status(line.status), escape("; ".join(line.reasons)))
+            table.add_row(f"  {line.partitions}", _status(line.status), for_terminal("; ".join(line.reasons)))
         hidden = sum(line.count for line in lines[limit:]) if limit is not None else 0
         if hidden:
             table.add_row(f"  [dim]... and {hidden} more[/]", "", "")
@@ -114,7 +114,7 @@ def spending(calls: Meter) -> str | None:
 def print_costs(console: Console, lines: Sequence[str]) -> None:
     """The calls that a plan needs."""
     for line in lines:
-        console.print(f"[bold]Calls[/]  {escape(line)}", highlight=False, soft_wrap=True)
+        console.print(f"[bold]Calls[/]  {for_terminal(line)}", highlight=False, soft_wrap=True)
 
 
 def print_problems(console: Console, report: ExecutionReport) -> None:
@@ -122,7 +122,7 @@ def print_problems(console: Console, report: ExecutionReport) -> None:
     _print_list(console, "[red]failed[/]", report.of_kind(Kind.FAILED), lambda outcome: outcome.reason)
     for reason, count in Counter(outcome.reason for outcome in report.of_kind(Kind.SKIPPED)).most_common():
         what = "1 partition" if count == 1 else f"{count} partitions"
-        console.print(f"[yellow]skipped[/] {what}: {escape(reason)}", highlight=False, soft_wrap=True)
+        console.print(f"[yellow]skipped[/] {what}: {for_terminal(reason)}", highlight=False, soft_wrap=True)
     partial = [outcome for outcome in report.outcomes if outcome.unfinished]
     _print_list(console, "[yellow]partial[/]", partial, lambda outcome: outcome.unfinished)
     if any(outcome.skipped for outcome in partial):
@@ -131,7 +131,7 @@ def print_problems(console: Console, report: ExecutionReport) -> None:
 
 def _print_list(console: Console, label: str, outcomes: Sequence[Outcome], reason: Callable[[Outcome], str]) -> None:
     for outcome in outcomes[:_PROBLEMS_SHOWN]:
-        console.print(f"{label} {outcome.node}: {escape(reason(outcome))}", highlight=False, soft_wrap=True)
+        console.print(f"{label} {outcome.node}: {for_terminal(reason(outcome))}", highlight=False, soft_wrap=True)
     if len(outcomes) > _PROBLEMS_SHOWN:
         console.print(f"{label} ... and {len(outcomes) - _PROBLEMS_SHOWN} more", highlight=False)
 

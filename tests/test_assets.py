@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from dagster import (
     AssetKey,
+    DagsterInstance,
     Definitions,
     EventLogEntry,
     MarkdownMetadataValue,
@@ -22,8 +23,10 @@ from contextgrid.core.fingerprint import fingerprint
 from contextgrid.grid.experiment import Experiment
 from contextgrid.stages import code_version
 from contextgrid_dagster import build_definitions
-from contextgrid_dagster.executor import Kind
+from contextgrid_dagster.executor import Kind, execute
 from contextgrid_dagster.graph import GridGraph, Node
+from contextgrid_dagster.instance import home_of, open_instance
+from contextgrid_dagster.planner import plan
 from contextgrid_dagster.records import Record, read_records
 from tests.dagster_fixtures import (
     EXPERIMENT,
@@ -145,7 +148,7 @@ def test_materialisations_carry_numbers_and_a_preview(bench: Bench) -> None:
 
 def test_a_lift_report_carries_its_sentence_its_numbers_and_the_split(bench: Bench) -> None:
     report = metadata_of(bench, Node("lift_reports", f"{LLM_SHORT}|{ROW}"))
-    assert str(report["sentence"]).startswith("Retrieval scored")
+    assert str(report["sentence"]).startswith("Retrieval did not change")
     assert "| questions | count | ids |" in str(report["report"])
     assert {"gain_converted", "gain_wasted", "gain_unexplained", "loss", "retrieval_gain", "answer_gain"} <= set(report)
 
@@ -265,3 +268,31 @@ def test_the_log_of_a_run_can_be_followed_live(bench: Bench) -> None:
     assert arrived.wait(timeout=10)
     bench.instance.end_watch_event_logs(run.run_id, note)
     assert seen
+
+
+@pytest.mark.parametrize("prefix", ["a b", "1st", "a/b", "ü", "a__b", "-a"])
+def test_a_key_prefix_that_dagster_could_not_use_is_refused(tmp_path: Path, prefix: str) -> None:
+    with pytest.raises(ConfigError, match="key prefix"):
+        build_definitions(write_experiment(tmp_path), key_prefix=prefix)
+
+
+def test_a_key_prefix_with_a_hyphen_runs(tmp_path: Path) -> None:
+    graph = GridGraph(Experiment.load(write_experiment(tmp_path)), key_prefix="my-project")
+    with DagsterInstance.ephemeral() as instance:
+        assert execute(plan(graph, instance, ["documents", "corpus"]), instance).success
+
+
+def test_an_experiment_with_any_name_finds_a_home(tmp_path: Path) -> None:
+    for number, name in enumerate(("my experiment", "a/b ü 100%", "x?y#z", "日本")):
+        folder = tmp_path / str(number)
+        file = write_experiment(folder)
+        file.write_text(file.read_text(encoding="utf-8").replace("name: bench", f"name: {name!r}"), encoding="utf-8")
+        experiment = Experiment.load(file)
+        with open_instance(home_of(experiment)) as instance:
+            assert execute(plan(GridGraph(experiment), instance, ["corpus"]), instance).success
+
+
+def test_a_home_that_dagster_cannot_use_is_refused(tmp_path: Path) -> None:
+    for part in ("a%20b", "q?"):
+        with pytest.raises(ConfigError, match="set DAGSTER_HOME"), open_instance(tmp_path / part):
+            pass

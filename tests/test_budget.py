@@ -314,7 +314,7 @@ def test_check_states_calls_and_dollars_net_of_the_ledger(
     run(experiment_file)
     assert "Calls  answers: 0 calls to openai:gpt-4o-mini" in contextgrid("check", experiment_file).stdout
     assert "Calls" not in contextgrid("check", experiment_file, "--no-costs").stdout
-    set_run(experiment_file, budget_usd=0.00001)
+    set_run(experiment_file, budget_usd=0.0001)
     experiment_file.write_text(experiment_file.read_text().replace("max_tokens: 100", "max_tokens: 99"))
     experiment = cg.Experiment.load(experiment_file)
     assert "will not cover them" in describe(estimate(experiment), experiment.run.call_settings)[-1]

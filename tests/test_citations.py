@@ -25,6 +25,11 @@ from contextgrid.generate.citations import UNREADABLE, find_citations, without_c
         ("[1 and 2]", (1, 2)),
         ("[2, 4-5, 1]", (2, 4, 5, 1)),
         ("[Passage 2] and [Sources 1, 3]", (2, 1, 3)),
+        ("[source 1, source 2]", (1, 2)),
+        ("[1, source 2] and [passage 3]", (1, 2, 3)),
+        ("[see passages 1-3] [Passage #4] [Source: 5]", (1, 2, 3, 4, 5)),
+        ("[passage 1 – passage 3]", (1, 2, 3)),
+        ("[Quelle 1 und Quelle 2] [出典 3]", (1, 2, 3)),
         ("退款需要三十天[2]。", (2,)),
         ("Thirty days[1].", (1,)),
         ("[[1]]", (1,)),
@@ -37,6 +42,7 @@ from contextgrid.generate.citations import UNREADABLE, find_citations, without_c
         # not citations
         ("none", ()),
         ("[sic] [a1] [1.5] [] [-1] (1)", ()),
+        ("[section 3] [page 4] [source] [source one] [resource 1]", ()),
         ("a link [2](https://example.org/x) and [3](#note)", ()),
         ("[2]: https://example.org", ()),
         ("`x[1]` and ```\nrows[2]\n``` but [3]", (3,)),
@@ -57,7 +63,11 @@ def test_numbers_that_no_passage_can_have_are_kept_without_blowing_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["[", "[1", "[1,", "[1-", "[1 ", "[1†", "[1](", "[1](a", "_", "a_", "a[1]", "`", "``` ", "[1]: a", "[^"]
+    "piece",
+    [
+        *("[", "[1", "[1,", "[1-", "[1 ", "[1†", "[1](", "[1](a", "_", "a_", "a[1]", "`", "``` ", "[1]: a", "[^"),
+        *("[source ", "[source 1, ", "[1, source 2, ", "[see source ", "[1 - source "),
+    ],
 )
 def test_degenerate_text_is_read_in_linear_time(piece: str) -> None:
     start = time.perf_counter()

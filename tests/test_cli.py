@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,13 @@ def test_check_names_evidence_that_is_not_in_its_document(experiment_file: Path)
     result = contextgrid("check", experiment_file)
     assert "evidence not found: 1" in result.stdout
     assert "q1: refunds.md: forty fortnights of purchase" in result.stdout
+    assert "Correct the quote or its source_id" in result.stdout
+    text = experiment_file.read_text().replace("[extractive, llm]", "extractive")
+    experiment_file.write_text(text)
+    result = contextgrid("run", experiment_file)
+    assert result.stdout.count("1 piece of evidence was not found") == 1
+    report = experiment_file.parent / "results" / "demo" / "report.md"
+    assert "1 piece of evidence was not found" in report.read_text()
 
 
 def test_run_prints_the_leaderboard_and_findings_and_writes_them(experiment_file: Path) -> None:
@@ -71,4 +79,46 @@ def test_failed_cells_exit_with_one_and_are_named(experiment_file: Path) -> None
     environment_free = contextgrid("run", experiment_file)
     assert environment_free.returncode == 1
     assert environment_free.stderr.count("failed: llm__") == 2
-    assert "Leaderboard: 2 cells" in environment_free.stdout
+    assert "Leaderboard: 2 of 4 cells" in environment_free.stdout
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(experiment_file: Path) -> None:
+    taken = experiment_file.parent / "taken"
+    taken.write_text("x")
+    for output in (taken, taken / "below", experiment_file.parent / "docs" / "report"):
+        result = contextgrid("run", experiment_file, "--output", output)
+        assert result.returncode == 2
+        assert "error:" in result.stderr
+        assert "Leaderboard" not in result.stdout
+
+
+def test_a_reader_that_goes_away_loses_no_report_and_sees_no_traceback(experiment_file: Path) -> None:
+    code = "from contextgrid.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", str(experiment_file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert said == b""
+    assert (experiment_file.parent / "results" / "demo" / "report.md").is_file()
+
+
+def test_control_characters_are_shown_and_not_obeyed(experiment_file: Path) -> None:
+    questions = experiment_file.parent / "q.jsonl"
+    line = {
+        "id": "q\x1b[31m3",
+        "question": "?",
+        "anchors": [{"source_id": "a\x1b]0;b\x07.md", "quote": "c\x9b\u202e[red]"}],
+    }
+    questions.write_text(f"{questions.read_text()}\n{json.dumps(line)}\n")
+    result = contextgrid("check", experiment_file)
+    assert r"q\x1b[31m3: a\x1b]0;b\x07.md: c\x9b\u202e[red]" in result.stdout.replace("\n", "")
+    experiment_file.write_text(experiment_file.read_text().replace("bm25", '"bm\\e[31m"'))
+    result = contextgrid("check", experiment_file)
+    assert result.returncode == 2
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+def test_the_version_is_shown() -> None:
+    assert contextgrid("--version").stdout.startswith("contextgrid 0.")

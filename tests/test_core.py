@@ -49,6 +49,14 @@ def test_scripts_without_spaces_are_read_as_bigrams() -> None:
     assert words("東") == ("東",)
 
 
+def test_korean_is_read_as_bigrams_so_that_particles_do_not_hide_a_word() -> None:
+    assert words("한국어를 말한다") == ("한국", "국어", "어를", "말한", "한다")
+    assert set(words("한국어")) <= set(words("한국어를 말한다"))
+    assert content_words("AI는 24개월") == ("ai", "24", "개월")
+    assert words("大韓民國은") == ("大韓", "韓民", "民國", "은")
+    assert words("집") == ("집",)
+
+
 def test_vowel_signs_stay_inside_their_word() -> None:
     assert words("हिन्दी भाषा") == ("हिन्दी", "भाषा")
 
@@ -100,6 +108,7 @@ def test_an_argument_sets_the_first_field_and_options_their_own() -> None:
         ("window:7,strict=maybe", "strict must be true or false"),
         ("window:7,raito=1", "did you mean 'ratio'"),
         ("window:7,size=8", "twice"),
+        (f"window:{'9' * 5000}", "size must be a whole number"),
     ],
 )
 def test_a_spec_that_a_plugin_cannot_take_names_the_mend(spec: str, message: str) -> None:

@@ -92,10 +92,37 @@ def test_a_folder_without_documents_says_what_it_holds(tmp_path: Path) -> None:
         Corpus.from_dir(tmp_path)
 
 
-def test_a_file_name_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
-    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("x")
-    with pytest.raises(CorpusError, match="is not valid Unicode"):
+@pytest.mark.parametrize(
+    ("name", "reported"),
+    [
+        (b"caf\xe9.txt", r"caf\xe9.txt: the name is not valid Unicode; rename it"),
+        (b"a\\b.md", r"a\b.md: the name holds a backslash; rename it"),
+        (b"\\\\host\\b.md", r"\\host\b.md: the name holds a backslash; rename it"),
+        (b"a\nb.md", r"a\nb.md: the name holds a control character or line break; rename it"),
+        (b"a\x1b[31m.md", r"a\x1b[31m.md: the name holds a control character or line break; rename it"),
+    ],
+)
+def test_a_file_whose_name_cannot_be_an_id_is_reported_and_the_rest_loads(
+    tmp_path: Path, name: bytes, reported: str
+) -> None:
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    (folder / os.fsdecode(name)).write_text("x")
+    with pytest.raises(CorpusError, match=r"no documents below .* left out: sub/"):
         Corpus.from_dir(tmp_path)
+    write(tmp_path, {"a.md": "a", "ü é.md": "b"})
+    corpus = Corpus.from_dir(tmp_path)
+    assert ids(corpus) == ["a.md", "ü é.md"]
+    assert corpus.ignored == (f"sub/{reported}",)
+    assert corpus.ignored[0].isprintable()
+
+
+@pytest.mark.parametrize("path", ["~nouser/x", "a\0b", "x" * 5000, "\ud800"])
+def test_a_path_that_no_folder_can_have_is_one_clear_error(path: str) -> None:
+    with pytest.raises(CorpusError, match="does not exist; give the folder"):
+        Corpus.from_dir(path)
+    with pytest.raises(CorpusError, match=r"cannot read .*; check the path"):
+        Corpus.from_files([f"{path}.md"])
 
 
 def test_named_files_keep_their_order_and_are_relative_to_their_common_folder(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,22 @@ def test_csv_rows_of_one_id_add_anchors(tmp_path: Path) -> None:
 def test_a_malformed_csv_names_the_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(EvalSetError, match=message):
         load_evalset(csv_file(tmp_path, text))
+
+
+def test_a_csv_cell_may_be_longer_than_the_csv_module_reads_by_itself(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    quote = "word " * 40_000 + "end"
+    [item] = load_evalset(csv_file(tmp_path, f'id,question,source_id,quote\nq1,?,a.md,"{quote}"\n'))
+    assert item.anchors == (GoldAnchor("a.md", quote),)
+    with pytest.raises(EvalSetError):
+        load_evalset(csv_file(tmp_path, 'id,question\nq1,"open\n'))
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("name", ["a\0b.jsonl", "a\0b.csv", "\ud800.jsonl", "~nouser/q.jsonl", "x" * 5000 + ".jsonl"])
+def test_a_path_that_no_file_can_have_is_one_clear_error(name: str) -> None:
+    with pytest.raises(EvalSetError, match=r"cannot be read .*; check the path"):
+        load_evalset(name)
 
 
 def _anchors() -> st.SearchStrategy[GoldAnchor]:

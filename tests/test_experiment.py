@@ -110,17 +110,54 @@ def test_a_prompt_edit_on_disk_shows_in_the_generation_spec_of_its_column_only(f
         ("evalset: questions.jsonl\n", "", "'evalset' is missing"),
         ("docs", "${CONTEXTGRID_ABSENT_VARIABLE}", "CONTEXTGRID_ABSENT_VARIABLE is not set"),
         ("name: demo", "name: [", "not readable as YAML"),
+        (
+            "run:",
+            "grid: {index: bm25}\nrun:",
+            "experiment.yaml:12: not readable as YAML: the key 'grid' is given twice",
+        ),
+        ("name: demo", "name: 2024-13-45", "'2024-13-45' is no timestamp; put it in quotes"),
+        ("name: demo", f"name: {'9' * 5000}", "is no int"),
+        ("name: demo", "name: !!bool maybe", "'maybe' is no bool"),
+        ("name: demo", "name: &a [*a]", "an alias stands inside what it refers to"),
+        ("name: demo", f"name: {'[' * 5000}", "nested more than 50 levels"),
+        ("run:", "run:\n  k: true", "run.k: Input should be a valid integer, got True"),
+        ("run:", 'run:\n  k: "3"', "run.k: Input should be a valid integer, got '3'"),
+        ("run:", "run:\n  k: 3.0", "run.k: Input should be a valid integer, got 3.0"),
+        ("run:", "run:\n  k: 2147483648", "less than or equal to 10000, got 2147483648"),
+        ("run:", "run:\n  cutoffs: [1, 2147483648]", "at most 10000"),
+        ("run:", "run:\n  cutoffs: [true]", "valid integer"),
+        ("run:", "run:\n  headline: recall@20000", "at most 10000"),
+        ("run:", "run:\n  seed: -1", "run.seed"),
+        ("run:", "run:\n  budget_usd: true", "run.budget_usd"),
+        ("run:", "run:\n  baseline: {foo: llm}", "unknown axis 'foo'"),
+        ("run:", "run:\n  baseline: {idx: bm25}", "did you mean 'index'"),
+        ("run:", "run:\n  baseline: {generator: llm}", "the baseline is a row"),
+        ("index: [bm25, dense]", "index: [bm25]\n  candidates: 2147483648", "at most 10000"),
+        ("recursive:512", "recursive:99999999999999999999", "at most 10000000 characters"),
+        ("evalset: questions.jsonl", 'evalset: "a\\0.jsonl"', "evalset: holds a NUL character"),
+        ("corpus: docs", "corpus: ~nouser/x", "'~nouser/x' is no path"),
+        ("corpus: docs", 'corpus: ""', "corpus: is blank"),
+        ("corpus: docs", 'corpus: [docs/a.md, " "]', "corpus: is blank"),
+        ("corpus: docs", "corpus: []", "corpus: List should have at least 1 item"),
+        ("corpus: docs", f"corpus: {'x' * 5000}", "is no path"),
+        ("evalset: questions.jsonl", 'evalset: ""', "evalset: is blank"),
+        ("prompts/short.txt", "x" * 5000, "prompts.short: 'xxx"),
+        ("prompts/short.txt", "${CONTEXTGRID_ABSENT_VARIABLE}/short.txt", "CONTEXTGRID_ABSENT_VARIABLE is not set"),
+        ("run:", "report: {output: docs}\nrun:", "lies among the documents"),
     ],
 )
 def test_a_mistake_is_refused_with_its_place_and_the_mend(folder: Path, old: str, new: str, expected: str) -> None:
     assert old in VALID
-    assert expected in refusal(folder, VALID.replace(old, new, 1))
+    message = refusal(folder, VALID.replace(old, new, 1))
+    assert expected in message
+    assert len(message) < 1000
 
 
 @pytest.mark.parametrize(
     "line",
     [
         "  model: openai:gpt-4o-mini,api_key=abcdef",
+        "  prices: {sk-abcdefghijklmnopqrstuvwxyz: [1, 1]}",
         "  model: sk-abcdefghijklmnopqrstuvwxyz",
         "  model: openai:gpt,api_base=${CONTEXTGRID_TEST_API_KEY}",
     ],
@@ -132,6 +169,57 @@ def test_a_key_in_the_file_is_refused_without_repeating_it(
     message = refusal(folder, VALID.replace("  model: offline:reader", line))
     assert "keys do not belong" in message
     assert "abcdef" not in message
+
+
+def test_a_key_in_a_prompt_is_refused_without_repeating_it(folder: Path) -> None:
+    secret = "sk-abcdefghijklmnopqrstuvwxyz"
+    assert secret not in refusal(folder, VALID.replace("Passages:", secret))
+    (folder / "prompts" / "short.txt").write_text(f"{{context}} {{question}} {secret}")
+    with pytest.raises(ConfigError, match=r"short.txt: keys do not belong") as caught:
+        load(folder, VALID)
+    assert secret not in str(caught.value)
+    (folder / "prompts" / "short.txt").write_text("{context} {question} key-performance-indicators")
+    load(folder, VALID)
+
+
+def test_a_dollar_sign_in_the_text_of_a_prompt_stays_and_in_its_path_is_replaced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTEXTGRID_TEST_PROMPTS", "prompts")
+    text = VALID.replace("prompts/short", "${CONTEXTGRID_TEST_PROMPTS}/short")
+    experiment = load(folder, text.replace("Passages:", "${CONTEXTGRID_ABSENT_VARIABLE}:"))
+    assert experiment.prompt_text("short").startswith("Use {context}")
+    assert experiment.prompt_text("inline").startswith("${CONTEXTGRID_ABSENT_VARIABLE}: {context}")
+
+
+def test_a_prompt_file_that_is_not_utf_8_is_named(folder: Path) -> None:
+    (folder / "prompts" / "short.txt").write_bytes("{context} {question} für".encode("latin-1"))
+    assert "short.txt is not UTF-8" in refusal(folder, VALID)
+
+
+def test_aliases_that_grow_without_bound_are_refused_at_once_and_others_work(folder: Path) -> None:
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+    bomb += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+    assert "once aliases are replaced" in refusal(folder, bomb)
+    shared = VALID.replace("[short, inline]", "&names [short, inline]").replace(
+        "model: off", "ordering: ends\n  model: off"
+    )
+    merged = "  baseline:\n    <<: {index: bm25}\n    index: dense\n"
+    assert load(folder, shared + merged).matrix.baseline.index == "dense"
+
+
+def test_what_runs_wrote_is_no_document_of_the_next(folder: Path) -> None:
+    text = VALID.replace("corpus: docs", "corpus: .")
+    before = [source.id for source in load(folder, text).load_corpus()]
+    for name in ("demo", "another"):
+        (folder / "results" / name).mkdir(parents=True)
+        for file in ("report.md", "leaderboard.csv", "leaderboard.parquet"):
+            (folder / "results" / name / file).write_text("x")
+    (folder / ".contextgrid").mkdir()
+    (folder / ".contextgrid" / "a.md").write_text("x")
+    assert [source.id for source in load(folder, text).load_corpus()] == before
+    (folder / "docs" / "report.md").write_text("A document of that name.")
+    assert "docs/report.md" in [source.id for source in load(folder, text).load_corpus()]
 
 
 def test_a_variable_that_is_set_is_replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,8 +33,8 @@ from contextgrid_dagster.graph import Node
 from contextgrid_dagster.instance import home_of, open_instance
 from contextgrid_dagster.planner import plan
 from contextgrid_dagster.records import read_records
-from tests.dagster_fixtures import Bench, new_bench
-from tests.loopback import KEY, Fault, kind_of, reply_to, running
+from tests.dagster_fixtures import Bench, new_bench, write_experiment
+from tests.loopback import KEY, Fault, Loopback, kind_of, reply_to, running
 
 JUDGED = """\
 name: judged
@@ -61,6 +64,8 @@ ASKED: list[tuple[str, str]] = []
 """Model and prompt of every call that was made in this process."""
 TROUBLE: list[str] = []
 """The judge fails on prompts that hold one of these."""
+NONSENSE: list[str] = []
+"""The judge gives no rating to prompts that hold one of these."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ class Tallied:
             if any(words in prompt for words in TROUBLE):
                 raise LLMError("the judge is out of order")
             text = reply_to(prompt, f"{self.model} {system}")
+            if any(words in prompt for words in NONSENSE):
+                text = "It depends."
         return Reply(text, len(prompt.encode()) // 2, len(text.split()))
 
     def _answer(self, prompt: str) -> str:
@@ -108,6 +115,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("COLUMNS", "160")
     yield
     TROUBLE.clear()
+    NONSENSE.clear()
 
 
 @pytest.fixture(scope="module")
@@ -334,6 +342,45 @@ def test_a_judge_that_fails_for_a_question_is_asked_again_about_that_one_only(tm
         assert made
         assert all("chairs the board" in prompt for _, prompt in made)
         assert not fresh.plan().pending
+
+
+def test_verdicts_that_would_fail_again_the_same_way_are_left_as_they_are(tmp_path: Path) -> None:
+    NONSENSE.append("chairs the board")
+    text = JUDGED.replace("metrics: []", "metrics: [contextual_recall]")  # no question has a reference answer
+    with new_bench(tmp_path, text) as fresh:
+        assert run(fresh).success
+        assert not fresh.plan().pending
+        noted = metadata_of(fresh, Node("judge_scores", CELL))
+        assert noted["coverage"] == f"contextual_recall: 0 of 3, {METRIC}: 2 of 3"
+        assert noted["verdicts_failed"] == 4
+        failed = fresh.graph().load("judge_scores", CELL).to_pylist()
+        assert [row["raw_reply"] for row in failed if row["raw_reply"]] == ["It depends."]
+
+
+def test_a_killed_run_pays_at_most_the_calls_under_way_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    command = [sys.executable, "-c", "from contextgrid_dagster.cli import main; main()", "materialize"]
+    with running() as server:
+        text = JUDGED.replace("retries: 0", "concurrency: 2").replace("tallied:writer", server.spec)
+        text = text.replace("tallied:judge", server.spec).replace(f"model: {server.spec}", f'model: "{server.spec}"')
+        text = re.sub(r"prices: \{.*?\}, ", "", text, flags=re.DOTALL)
+        server.delay = 0.05
+        file = write_experiment(tmp_path, text)
+        process = subprocess.Popen([*command, file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 60
+        while server.served < 15 and time.monotonic() < end:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        assert 15 <= server.served < 24
+        done = subprocess.run([*command, file], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        prompts = Counter((request["messages"][0]["content"], prompt) for request, prompt in requests_of(server))
+        assert sum(prompts.values()) <= len(prompts) + 2
+
+
+def requests_of(server: Loopback) -> list[tuple[dict[str, Any], str]]:
+    return list(zip(server.requests, server.prompts, strict=True))
 
 
 def test_a_budget_is_kept_and_later_runs_complete_what_it_left_out(bench: Bench, tmp_path: Path) -> None:

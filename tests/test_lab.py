@@ -10,7 +10,8 @@ import pytest
 
 import contextgrid as cg
 from contextgrid import stages
-from contextgrid.core.errors import StageError
+from contextgrid.core.documents import MediaType, Source
+from contextgrid.core.errors import CorpusError, StageError
 
 DOCUMENTS = {
     "refunds.md": "# Refunds\n\nRefunds are paid within thirty days of purchase.\n\nDigital goods are never refunded.",
@@ -111,6 +112,59 @@ def test_a_cell_whose_every_call_fails_does_not_stop_the_others(lab: cg.Lab) -> 
     assert all("the server is down" in reason for reason in results.failed.values())
     with pytest.raises(StageError, match="the server is down"):
         failing.grid(generator="llm").run(EVALSET)
+
+
+def test_a_row_that_cannot_be_built_costs_only_its_own_cells(lab: cg.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from contextgrid.embed.tfidf import Tfidf
+
+    def broken(self: object, passages: object) -> None:
+        raise TypeError("no such weight")
+
+    monkeypatch.setattr(Tfidf, "fit", broken)
+    results = lab.run(EVALSET)
+    assert (len(results), len(results.failed)) == (8, 8)
+    assert set(results.failed.values()) == {"TypeError: no such weight"}
+    with pytest.raises(TypeError, match="no such weight"):
+        lab.grid(index="dense").run(EVALSET)
+
+
+def test_input_that_no_cell_can_use_is_raised_as_it_is(lab: cg.Lab) -> None:
+    unreadable = Source("a.md", MediaType.MARKDOWN, b"\xff\xfe\xfa")
+    with pytest.raises(CorpusError, match=r"a\.md"):
+        cg.Lab(cg.Corpus((unreadable,)), axes=lab.axes).run(EVALSET)
+    punctuation = cg.Corpus.from_texts({"a.md": "... !!! ..."})
+    with pytest.raises(StageError, match="all 16 cells failed; the first: bm25: the passages hold no words"):
+        cg.Lab(punctuation, axes=lab.axes).run(EVALSET)
+
+
+def test_cells_whose_baseline_failed_are_named_or_refused(lab: cg.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from contextgrid.index.bm25 import BM25
+
+    def broken(self: object, passages: object, embedder: object = None) -> None:
+        raise CorpusError("nothing to search for")
+
+    monkeypatch.setattr(BM25, "build", broken)
+    with pytest.raises(StageError, match=r"no cell can be compared.*nothing to search for.*run\.baseline"):
+        lab.run(EVALSET)
+
+
+def test_what_could_not_be_read_or_found_is_a_warning_with_counts(lab: cg.Lab) -> None:
+    texts = {name: text for name, text in DOCUMENTS.items() if name != "warranty.md"}
+    sources = (*cg.Corpus.from_texts(texts), Source("broken.md", MediaType.MARKDOWN, b"\xff\xfe\xfa"))
+    results = cg.Lab(cg.Corpus(sources)).grid(parser=["auto", "text"], index="bm25").run(EVALSET)
+    assert results.warnings == [
+        "parser auto: 1 document could not be read; see contextgrid check",
+        "parser auto: 1 piece of evidence was not found and left out of the scores; see contextgrid check",
+        "parser text: 1 document could not be read; see contextgrid check",
+        "parser text: 1 piece of evidence was not found and left out of the scores; see contextgrid check",
+    ]
+    assert lab.run(EVALSET).warnings == []
+
+
+def test_no_more_ranks_are_kept_than_there_are_passages(lab: cg.Lab) -> None:
+    deep = cg.Lab(lab.corpus, settings=cg.RunSettings(k=10_000)).grid(index=["bm25", "dense"], reranker="lexical")
+    shallow = cg.Lab(lab.corpus, settings=cg.RunSettings(k=10)).grid(index=["bm25", "dense"], reranker="lexical")
+    assert deep.run(EVALSET).leaderboard == shallow.run(EVALSET).leaderboard
 
 
 def test_unknown_axes_and_values_are_refused(lab: cg.Lab) -> None:

@@ -57,6 +57,24 @@ def test_an_embedder_under_bm25_and_a_prompt_under_extractive_collapse() -> None
     assert matrix.collapsed == 2
 
 
+@pytest.mark.parametrize("mode", ["factorial", "ofat"])
+def test_values_that_differ_only_in_spelling_collapse_into_the_first(mode: str) -> None:
+    axes: dict[str, list[AxisValue]] = {
+        **AXES,
+        "chunker": [" recursive:100", "recursive:0100", "recursive: 100", "recursive:100,overlap=0", "recursive:200"],
+        "index": ["bm25"],
+        "reranker": [None],
+        "generator": ["extractive", "extractive:2", "llm:max_tokens=200", "llm:max_tokens=0200"],
+        "model": ["offline:reader", "offline:reader,threshold=0.40"],
+    }
+    matrix = build_matrix(axes, mode=mode, baseline={"chunker": "recursive:0200"}, model="offline:reader")
+    assert {row.key for row in matrix.rows} == {"auto__recursive-100__bm25", "auto__recursive-200__bm25"}
+    assert matrix.baseline.chunker == "recursive:200"
+    assert [column.generator for column in matrix.columns] == ["extractive", "llm:max_tokens=200"]
+    # 3 rows, and of the columns 6 of 8, or 3 of 5 where one axis varies at a time.
+    assert matrix.collapsed == (9 if mode == "factorial" else 6)
+
+
 def test_a_dense_index_without_an_embedder_is_dropped_and_counted() -> None:
     matrix = build_matrix({**AXES, "embedder": [None]})
     assert {row.index for row in matrix.rows} == {"bm25"}

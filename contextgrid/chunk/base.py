@@ -25,14 +25,20 @@ class Chunker(Protocol):
 CHUNKERS: Registry[Chunker] = Registry("chunker", "contextgrid.chunk")
 
 
+# Characters. A passage longer than this is a mistake: it holds more than any model reads.
+MAX_SIZE = 10_000_000
+
+
 def check_window(name: str, size: int, overlap: int) -> None:
     """Refuse a size and overlap that cannot advance through a text.
 
     Raises:
-        ConfigError: unless ``size >= 1`` and ``0 <= overlap < size``.
+        ConfigError: unless ``1 <= size <= MAX_SIZE`` and ``0 <= overlap < size``.
     """
     if size < 1:
         raise ConfigError(f"{name}: size must be at least 1, got {size}")
+    if size > MAX_SIZE:
+        raise ConfigError(f"{name}: size must be at most {MAX_SIZE} characters, got {size}")
     if not 0 <= overlap < size:
         raise ConfigError(f"{name}: overlap must be from 0 to {size - 1} (below size={size}), got {overlap}")
 

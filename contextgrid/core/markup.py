@@ -1,4 +1,4 @@
-"""Text from documents, questions and ids shown as text, wherever a report is rendered."""
+"""Text from documents, questions and ids shown as text, wherever a report is rendered or printed."""
 
 from __future__ import annotations
 
@@ -11,3 +11,24 @@ _MARKS = re.compile(r"[\\`*_{}\[\]()#!|~$]|:(?=//)|(?<=www)\.")
 def as_text(value: object) -> str:
     """Any value on one line, so that HTML, Markdown and links in it are shown and not rendered."""
     return html.escape(_MARKS.sub(r"\\\g<0>", " ".join(str(value).split())), quote=False)
+
+
+def for_terminal(value: object, *, lines: bool = False) -> str:
+    """Any value as Rich markup for a terminal: brackets stay brackets, and control characters are shown as ``\\x1b``.
+
+    Characters that reorder the text beside them are shown likewise.
+
+    Args:
+        lines: whether line ends and tabs stay what they are.
+    """
+    from rich.markup import escape
+
+    def shown(found: re.Match[str]) -> str:
+        character = found[0]
+        return character if lines and character in "\n\t" else character.encode("unicode_escape").decode("ascii")
+
+    return escape(_CONTROLS.sub(shown, str(value)))
+
+
+# C0 and C1 controls, half surrogate pairs, line and paragraph separators, and marks that change the direction.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

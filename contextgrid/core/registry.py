@@ -107,7 +107,7 @@ class Registry(Generic[T]):
         plugin = self.plugin(spec.name)
         try:
             return plugin(**_arguments(plugin, spec))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"{self.axis} {text!r}: {error}") from error
 
     def _load(self) -> None:

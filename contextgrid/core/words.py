@@ -18,7 +18,9 @@ _UNSPACED = (
 )
 _HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb"
 # Letters and digits of spaced scripts, plus the vowel signs and accents that Python's \w leaves out.
-_SPACED = rf"(?:(?![{_UNSPACED}{_HANGUL}])[^\W_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff])"
+_SPACED = (
+    rf"(?:(?![{_UNSPACED}{_HANGUL}])[^\W_]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff])"
+)
 _WORD = re.compile(rf"[{_UNSPACED}]+|[{_HANGUL}]+|{_SPACED}+(?:'{_SPACED}+)*")
 _IN_BIGRAMS = re.compile(rf"[{_UNSPACED}{_HANGUL}]")
 _TOKEN = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+|[^\w\s]")

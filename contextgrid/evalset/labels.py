@@ -11,7 +11,7 @@ from typing import Any
 
 from contextgrid.core.errors import EvalSetError
 from contextgrid.core.registry import nearest
-from contextgrid.evalset.reading import _check_spelling, _content, _json_object, _kind, _Place, _required_text, _text
+from contextgrid.evalset.reading import Place, check_spelling, content_of, json_objects, kind_of, required_text, text_of
 
 _IDS = ("id", "question_id", "task_id")
 _FIELDS = (*_IDS, "model", "question", "answer", "contexts", "reference", "human", "judge")
@@ -62,11 +62,8 @@ def load_labels(path: str | os.PathLike[str]) -> tuple[LabelledAnswer, ...]:
     file = Path(path)
     answers = []
     lines: dict[tuple[str, str | None], int] = {}
-    for number, line in enumerate(_content(file).split("\n"), start=1):
-        if not line.strip():
-            continue
-        place = _Place(file, number)
-        answer = _answer(_json_object(line, place), place)
+    for place, record in json_objects(file, content_of(file)):
+        answer = _answer(record, place)
         key = (answer.question_id, answer.model)
         if key in lines:
             who = f"system {answer.model!r} already answers" if answer.model else "there is already an answer to"
@@ -74,7 +71,7 @@ def load_labels(path: str | os.PathLike[str]) -> tuple[LabelledAnswer, ...]:
                 f"{who} question {answer.question_id!r} in line {lines[key]}",
                 "name the system of each answer in 'model'",
             )
-        lines[key] = number
+        lines[key] = place.line
         answers.append(answer)
     if not answers:
         raise EvalSetError(f"{file}: no answers in the file; write at least one")
@@ -95,64 +92,64 @@ def check_dimension(answers: tuple[LabelledAnswer, ...], dimension: str, file: o
         raise EvalSetError(f"{file}: nobody rated {dimension!r}{hint}; rated are {', '.join(rated)}")
 
 
-def _answer(record: Mapping[str, Any], place: _Place) -> LabelledAnswer:
-    _check_spelling({name: None for name in record if name not in _IDS}, _FIELDS, place)
+def _answer(record: Mapping[str, Any], place: Place) -> LabelledAnswer:
+    check_spelling({name: None for name in record if name not in _IDS}, _FIELDS, place)
     given = next((name for name in _IDS if record.get(name) is not None), "id")
     answer = record.get("answer")
     if not isinstance(answer, str):
-        problem = f"is a {_kind(answer)}" if "answer" in record else "is missing"
+        problem = f"is a {kind_of(answer)}" if "answer" in record else "is missing"
         place.fail(f"'answer' {problem}", "write the answer as text; it may be empty")
     return LabelledAnswer(
-        question_id=_required_text(record, given, place),
-        question=_required_text(record, "question", place),
+        question_id=required_text(record, given, place),
+        question=required_text(record, "question", place),
         answer=answer,
         contexts=tuple(_contexts(record, place)),
-        reference=_text(record, "reference", place),
-        model=_text(record, "model", place),
+        reference=text_of(record, "reference", place),
+        model=text_of(record, "model", place),
         human={name: tuple(_ratings(name, value, place)) for name, value in _object(record, "human", place).items()},
         judge=dict(_scores(_object(record, "judge", place), place)),
     )
 
 
-def _contexts(record: Mapping[str, Any], place: _Place) -> Iterator[str]:
+def _contexts(record: Mapping[str, Any], place: Place) -> Iterator[str]:
     contexts = record.get("contexts")
     if not isinstance(contexts, list):
-        problem = f"is a {_kind(contexts)}" if "contexts" in record else "is missing"
+        problem = f"is a {kind_of(contexts)}" if "contexts" in record else "is missing"
         place.fail(f"'contexts' {problem}", "write the list of passages that the answer was given from, or []")
     for number, context in enumerate(contexts, start=1):
         if not isinstance(context, str):
-            place.fail(f"context {number} is a {_kind(context)}", "write text in quotes")
+            place.fail(f"context {number} is a {kind_of(context)}", "write text in quotes")
         yield context
 
 
-def _object(record: Mapping[str, Any], name: str, place: _Place) -> Mapping[str, Any]:
+def _object(record: Mapping[str, Any], name: str, place: Place) -> Mapping[str, Any]:
     value = record.get(name)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        place.fail(f"{name!r} is a {_kind(value)}", f'write "{name}": {{"faithfulness": ...}}')
+        place.fail(f"{name!r} is a {kind_of(value)}", f'write "{name}": {{"faithfulness": ...}}')
     return value
 
 
-def _ratings(dimension: str, value: Any, place: _Place) -> Iterator[float]:
+def _ratings(dimension: str, value: Any, place: Place) -> Iterator[float]:
     for rating in value if isinstance(value, list) else [value]:
         number = _number(rating, f"a rating of {dimension!r}", place)
         if number is not None:
             yield number
 
 
-def _scores(values: Mapping[str, Any], place: _Place) -> Iterator[tuple[str, float]]:
+def _scores(values: Mapping[str, Any], place: Place) -> Iterator[tuple[str, float]]:
     for name, value in values.items():
         number = _number(value, f"the score {name!r} in 'judge'", place)
         if number is not None:
             yield name, number
 
 
-def _number(value: Any, what: str, place: _Place) -> float | None:
+def _number(value: Any, what: str, place: Place) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        place.fail(f"{what} is a {_kind(value)}", "write a number, or null where there is none")
+        place.fail(f"{what} is a {kind_of(value)}", "write a number, or null where there is none")
     if math.isinf(value):
         place.fail(f"{what} is infinite", "write a number, or null where there is none")
     return None if math.isnan(value) else float(value)

@@ -58,7 +58,7 @@ def load_evalset(path: str | os.PathLike[str], id: str | None = None) -> EvalSet
     reader = readers.get(file.suffix.lower())
     if reader is None:
         raise EvalSetError(f"{file}: questions are read from .jsonl and .csv files; convert it to one of these")
-    items = list(reader(file, _content(file)))
+    items = list(reader(file, content_of(file)))
     if not items:
         raise EvalSetError(f"{file}: no questions in the file; write at least one")
     return EvalSet(id if id is not None else file.stem, tuple(items))
@@ -106,7 +106,12 @@ def _offset_anchors(item: EvalItem) -> Iterator[GoldAnchor]:
     return (GoldAnchor(gold.span.source_id, "", gold.span.start, gold.span.end) for gold in item.gold)
 
 
-def _content(file: Path) -> str:
+def content_of(file: Path) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark.
+
+    Raises:
+        EvalSetError: if it cannot be read.
+    """
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -121,30 +126,40 @@ def _content(file: Path) -> str:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where a value was read: every message about it begins with this."""
 
     file: Path
     line: int
 
     def fail(self, what: str, mend: str) -> NoReturn:
+        """Raise an EvalSetError: what is wrong here, and the mend."""
         raise EvalSetError(f"{self.file}:{self.line}: {what}; {mend}")
 
 
 def _read_jsonl(file: Path, content: str) -> Iterator[EvalItem]:
     lines: dict[str, int] = {}
-    for number, line in enumerate(content.split("\n"), start=1):
-        if not line.strip():
-            continue
-        place = _Place(file, number)
-        item = _item(_json_object(line, place), place)
+    for place, record in json_objects(file, content):
+        item = _item(record, place)
         if item.id in lines:
             place.fail(f"id {item.id!r} is already used in line {lines[item.id]}", "give each question its own id")
-        lines[item.id] = number
+        lines[item.id] = place.line
         yield item
 
 
-def _json_object(line: str, place: _Place) -> dict[str, Any]:
+def json_objects(file: Path, content: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The object on each line that is not blank, and where it stands.
+
+    Raises:
+        EvalSetError: for a line that is no JSON object.
+    """
+    for number, line in enumerate(content.split("\n"), start=1):
+        if line.strip():
+            place = Place(file, number)
+            yield place, _json_object(line, place)
+
+
+def _json_object(line: str, place: Place) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
@@ -152,30 +167,31 @@ def _json_object(line: str, place: _Place) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets nested that deep
         place.fail(f"not usable JSON: {error}", "write one plain JSON object per line")
     if not isinstance(value, dict):
-        place.fail(f"a {_kind(value)}, not an object", 'write {"id": ..., "question": ...}')
+        place.fail(f"a {kind_of(value)}, not an object", 'write {"id": ..., "question": ...}')
     return value
 
 
-def _item(record: Mapping[str, Any], place: _Place) -> EvalItem:
-    _check_spelling(record, _FIELDS, place)
+def _item(record: Mapping[str, Any], place: Place) -> EvalItem:
+    check_spelling(record, _FIELDS, place)
     is_other_name = record.get("id") is None and record.get("question_id") is not None
     item = EvalItem(
-        id=_required_text(record, "question_id" if is_other_name else "id", place),
-        question=_required_text(record, "question", place),
+        id=required_text(record, "question_id" if is_other_name else "id", place),
+        question=required_text(record, "question", place),
         anchors=tuple(_anchors(record, place)),
-        answer=_text(record, "answer", place),
+        answer=text_of(record, "answer", place),
         answerable=_truth(record, place),
     )
     _check_answerable(item, place)
     return item
 
 
-def _check_answerable(item: EvalItem, place: _Place) -> None:
+def _check_answerable(item: EvalItem, place: Place) -> None:
     if item.answerable is False and item.anchors:
         place.fail(f"question {item.id!r} has evidence but answerable is false", "remove one of the two")
 
 
-def _check_spelling(record: Mapping[str, Any], known: Iterable[str], place: _Place) -> None:
+def check_spelling(record: Mapping[str, Any], known: Iterable[str], place: Place) -> None:
+    """Refuse a field that looks like a misspelt one; others are ignored."""
     known = tuple(known)
     for field in record:
         close = [] if field in known else get_close_matches(field.lower(), known, n=1, cutoff=_ALIKE)
@@ -183,21 +199,21 @@ def _check_spelling(record: Mapping[str, Any], known: Iterable[str], place: _Pla
             place.fail(f"unknown field {field!r}", f"did you mean {close[0]!r}?")
 
 
-def _anchors(record: Mapping[str, Any], place: _Place) -> Iterator[GoldAnchor]:
+def _anchors(record: Mapping[str, Any], place: Place) -> Iterator[GoldAnchor]:
     given = record.get("anchors")
     if given is not None and not isinstance(given, list):
-        place.fail(f"'anchors' is a {_kind(given)}", 'write a list: [{"source_id": ..., "quote": ...}]')
+        place.fail(f"'anchors' is a {kind_of(given)}", 'write a list: [{"source_id": ..., "quote": ...}]')
     for number, anchor in enumerate(given or (), start=1):
         if not isinstance(anchor, dict):
-            place.fail(f"anchor {number} is a {_kind(anchor)}", 'write {"source_id": ..., "quote": ...}')
-        _check_spelling(anchor, _ANCHOR_FIELDS, place)
+            place.fail(f"anchor {number} is a {kind_of(anchor)}", 'write {"source_id": ..., "quote": ...}')
+        check_spelling(anchor, _ANCHOR_FIELDS, place)
         yield _anchor(anchor, f"anchor {number}", place)
     if any(record.get(field) is not None for field in _ANCHOR_FIELDS):
         yield _anchor(record, "the anchor", place)
 
 
-def _anchor(record: Mapping[str, Any], name: str, place: _Place) -> GoldAnchor:
-    source_id = _text(record, "source_id", place)
+def _anchor(record: Mapping[str, Any], name: str, place: Place) -> GoldAnchor:
+    source_id = text_of(record, "source_id", place)
     if source_id is None:
         place.fail(f"{name} has no 'source_id'", "name the document it is in")
     start, end = _offset(record, "start", place), _offset(record, "end", place)
@@ -206,33 +222,34 @@ def _anchor(record: Mapping[str, Any], name: str, place: _Place) -> GoldAnchor:
         place.fail(f"{name} has {given!r} without {missing!r}", "give both or neither")
     if start is not None and end is not None and start >= end:
         place.fail(f"{name} ends at {end}, not after its start {start}", "give start < end, counted from 0")
-    quote = _text(record, "quote", place)
+    quote = text_of(record, "quote", place)
     if quote is None and start is None:
         place.fail(f"{name} has neither a 'quote' nor 'start' and 'end'", "copy the passage from the document")
     return GoldAnchor(source_id, quote or "", start, end)
 
 
-def _required_text(record: Mapping[str, Any], field: str, place: _Place) -> str:
-    text = _text(record, field, place)
+def required_text(record: Mapping[str, Any], field: str, place: Place) -> str:
+    """The text of a field that may be neither absent nor blank."""
+    text = text_of(record, field, place)
     if text is None:
         problem = "is blank" if field in record else "is missing"
         place.fail(f"{field!r} {problem}", f"write {field!r} as text")
     return text
 
 
-def _text(record: Mapping[str, Any], field: str, place: _Place) -> str | None:
+def text_of(record: Mapping[str, Any], field: str, place: Place) -> str | None:
     """The text of a field, None where it is absent or blank."""
     value = record.get(field)
     if value is None:
         return None
     if not isinstance(value, str):
-        place.fail(f"{field!r} is a {_kind(value)}", "write text in quotes")
+        place.fail(f"{field!r} is a {kind_of(value)}", "write text in quotes")
     if any("\ud800" <= character <= "\udfff" for character in value):
         place.fail(f"{field!r} holds half a surrogate pair", "write the character itself")
     return value if value.strip() else None
 
 
-def _offset(record: Mapping[str, Any], field: str, place: _Place) -> int | None:
+def _offset(record: Mapping[str, Any], field: str, place: Place) -> int | None:
     value = record.get(field)
     if value is None:
         return None
@@ -241,7 +258,7 @@ def _offset(record: Mapping[str, Any], field: str, place: _Place) -> int | None:
     return value
 
 
-def _truth(record: Mapping[str, Any], place: _Place) -> bool | None:
+def _truth(record: Mapping[str, Any], place: Place) -> bool | None:
     value = record.get("answerable")
     if value is not None and not isinstance(value, bool):
         place.fail(f"'answerable' is {value!r}", "write true or false")
@@ -276,12 +293,12 @@ def _cells_up_to(size: int) -> Iterator[None]:
             csv.field_size_limit(before)
 
 
-def _csv_rows(file: Path, content: str) -> Iterator[tuple[_Place, dict[str, Any]]]:
+def _csv_rows(file: Path, content: str) -> Iterator[tuple[Place, dict[str, Any]]]:
     reader = csv.reader(io.StringIO(content, newline=""), strict=True)
     header: list[str] | None = None
     end = 0
     while True:
-        place = _Place(file, end + 1)
+        place = Place(file, end + 1)
         try:
             row = next(reader, None)
         except csv.Error as error:
@@ -307,7 +324,7 @@ def _cell(column: str, cell: str) -> Any:
     return cell
 
 
-def _csv_header(row: list[str], place: _Place) -> list[str]:
+def _csv_header(row: list[str], place: Place) -> list[str]:
     header = [cell.strip() for cell in row]
     separator = next((mark for mark in ";\t|" if mark in row[0]), None)
     if len(header) == 1 and separator is not None:
@@ -315,7 +332,7 @@ def _csv_header(row: list[str], place: _Place) -> list[str]:
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice is not None:
         place.fail(f"column {twice!r} occurs twice", "remove one of the two")
-    _check_spelling(dict.fromkeys(header), [field for field in _FIELDS if field != "anchors"], place)
+    check_spelling(dict.fromkeys(header), [field for field in _FIELDS if field != "anchors"], place)
     missing = [name for name in ("id", "question") if name not in header and _not_given(name, header)]
     if missing:
         place.fail(
@@ -328,7 +345,7 @@ def _not_given(name: str, header: list[str]) -> bool:
     return not any(stand_in in header for stand_in in _STAND_INS.get(name, ()))
 
 
-def _merged(first: EvalItem, further: EvalItem, line: int, place: _Place) -> EvalItem:
+def _merged(first: EvalItem, further: EvalItem, line: int, place: Place) -> EvalItem:
     """The question of an earlier row with the evidence of a further one."""
     if not further.anchors:
         place.fail(
@@ -348,6 +365,7 @@ def _merged(first: EvalItem, further: EvalItem, line: int, place: _Place) -> Eva
     return merged
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """What people call the type of a JSON value."""
     names = {str: "text", bool: "true or false", int: "number", float: "number", list: "list", dict: "object"}
     return names.get(type(value), "null")

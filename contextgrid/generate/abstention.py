@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from contextgrid.core.words import normalise, words
-from contextgrid.generate.citations import find_citations
+from contextgrid.generate.citations import find_citations, without_citations
 from contextgrid.generate.refusals import (
     ASIDE,
     CONCESSION,
     CONTRAST,
     CUES,
+    FRAMED,
+    FRAMING,
     LABEL,
     QUOTATION,
     REFUSAL,
@@ -20,7 +22,8 @@ from contextgrid.generate.refusals import (
 
 # A refusal followed by this many words of its own content has answered after all.
 _SUBSTANCE = 25
-# No refusal is this long; the limit bounds the work that a degenerate reply can cause.
+# No refusal has this many characters, sentences that are repeated counted once; the limit bounds the work that a
+# degenerate reply can cause.
 _LONGEST = 20_000
 
 
@@ -37,25 +40,36 @@ def is_abstention(text: str) -> bool:
     plain = _plain(text)
     if not words(plain):
         return True
-    if len(plain) > _LONGEST:
-        return False
     if WHOLLY.fullmatch(plain.strip(" \n\t.!。！*_-–—:")):
         return True
     if not any(cue in plain for cue in CUES):
         return False
     refused, after = False, 0
+    read: dict[str, tuple[bool, list[str]]] = {}
+    length = 0
     for sentence in SENTENCE_END.split(plain):
-        clauses = _clauses(sentence)
-        refusing = [_refuses(clause) for clause in clauses]
-        claims = [clause for clause, refuses in zip(clauses, refusing, strict=True) if not refuses and _claims(clause)]
-        if claims and (not refused or any(refusing)):
+        if sentence not in read:
+            length += len(sentence)
+            if length > _LONGEST:
+                return False
+            read[sentence] = _reading(sentence)
+        refuses, claims = read[sentence]
+        if claims and (not refused or refuses):
             # Before any refusal, or against one in the same sentence.
             return False
         if any(find_citations(claim) for claim in claims):
             return False
-        refused = refused or any(refusing)
+        refused = refused or refuses
         after += sum(len(words(claim)) for claim in claims)
     return refused and after < _SUBSTANCE
+
+
+def _reading(sentence: str) -> tuple[bool, list[str]]:
+    """Whether a clause of the sentence refuses, and the clauses that claim something."""
+    clauses = _clauses(sentence)
+    refusing = [_refuses(clause) for clause in clauses]
+    claims = [clause for clause, refuses in zip(clauses, refusing, strict=True) if not refuses and _claims(clause)]
+    return any(refusing), claims
 
 
 def _plain(text: str) -> str:
@@ -78,8 +92,17 @@ def _clauses(sentence: str) -> list[str]:
 
 
 def _refuses(clause: str) -> bool:
-    return any(cue in clause for cue in CUES) and bool(REFUSAL.search(clause))
+    if not any(cue in clause for cue in CUES):
+        return False
+    if REFUSAL.search(clause):
+        return True
+    framing = FRAMING.match(clause)
+    if framing is None:
+        return False
+    proper = clause[framing.end() :]
+    return bool(REFUSAL.search(proper) or FRAMED.search(proper))
 
 
 def _claims(clause: str) -> bool:
-    return len(words(clause)) >= 2 and not ASIDE.search(clause)
+    # Citations alone, at the end of a refusal, claim nothing.
+    return len(words(without_citations(clause))) >= 2 and not ASIDE.search(clause)

@@ -37,11 +37,11 @@ _RANGE = re.compile(rf"(\d+)(?:\s*{_DASH}\s*(?:{_LABEL})?\^?(\d+))?")
 def find_citations(text: str) -> tuple[int, ...]:
     """Passage numbers cited in ``text``, in order of first appearance, without repetitions.
 
-    Read as citations: ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[^1]``, ``【1】``, ``【1†source】`` and the same
-    with full-width digits or with the word for a passage before a number (``[source 1, source 2]``). Not read: code between backticks, subscripts (``x[1]``, ``my_list[1]``), and numbered
-    Markdown links (``[2](https://...)``), which come from a passage's own markup. Numbers that no passage has,
-    such as ``[0]`` or ``[99]``, are kept, so that they count as wrong; a number of more than nine digits is
-    reported as ``UNREADABLE``.
+    Read as citations: ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[^1]``, ``【1】``, ``【1†source】``, the same with
+    full-width digits, and with a word for a passage before a number (``[source 1, source 2]``). Not read: code
+    between backticks, subscripts (``x[1]``, ``my_list[1]``), and numbered Markdown links (``[2](https://...)``),
+    which come from a passage's own markup. Numbers that no passage has, such as ``[0]`` or ``[99]``, are kept, so
+    that they count as wrong; a number of more than nine digits is reported as ``UNREADABLE``.
     """
     found: dict[int, None] = {}
     for marker in _MARKER.finditer(text):

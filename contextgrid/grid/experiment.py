@@ -8,67 +8,50 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
-from contextgrid.chunk import CHUNKERS
 from contextgrid.core.axes import AXES, Generation
-from contextgrid.core.errors import ConfigError, ContextGridError
-from contextgrid.core.registry import Registry, nearest
-from contextgrid.embed import EMBEDDERS
-from contextgrid.generate import check_generator
+from contextgrid.core.errors import ConfigError, ContextGridError, CorpusError
+from contextgrid.core.registry import nearest
 from contextgrid.generate.judging import check_answer_metric
 from contextgrid.generate.prompts import DEFAULT_PROMPT, check_prompt
-from contextgrid.grid.experiment_yaml import read_yaml
-from contextgrid.grid.matrix import AxisValue, Matrix, build_matrix
-from contextgrid.index import INDEXES
+from contextgrid.grid.axis_values import DEFAULT_AXES, AxisValue, axis_values
+from contextgrid.grid.experiment_yaml import is_prompt_text, read_yaml, refuse_secrets
+from contextgrid.grid.matrix import Matrix, build_matrix
 from contextgrid.models import build_model
 from contextgrid.models.calls import CallMode, has_price, unpriced
 from contextgrid.models.settings import mode_of_environment
-from contextgrid.parse import PARSERS
-from contextgrid.rerank import RERANKERS
 from contextgrid.settings import JudgeSettings, RunSettings, Strict
-from contextgrid.transform import TRANSFORMS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pydantic_core import ErrorDetails
 
     from contextgrid.core.evalset import EvalSet
     from contextgrid.corpus import Corpus
 
-REGISTRIES: dict[str, Registry[Any]] = {
-    "parser": PARSERS,
-    "chunker": CHUNKERS,
-    "embedder": EMBEDDERS,
-    "index": INDEXES,
-    "transform": TRANSFORMS,
-    "reranker": RERANKERS,
-}
-# What an axis means when the file does not mention it.
-DEFAULT_AXES: dict[str, AxisValue] = {
-    "parser": "auto",
-    "chunker": "recursive:512",
-    "embedder": "tfidf",
-    "index": "dense",
-}
 DEFAULT_LEDGER = ".contextgrid/ledger.sqlite"
-_NEVER_NULL = ("parser", "chunker", "index")
 _PROMPT_NAME = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*")
+
+
+# A path or text that is not blank.
+_Location = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 class ReportSettings(Strict):
     """The ``report`` section: the title of the written report, and its folder (``results/<name>`` by default)."""
 
     title: str | None = None
-    output: str | None = None
+    output: _Location | None = None
 
 
 class _File(Strict):
     name: str = Field(min_length=1)
-    corpus: str | list[str]
-    evalset: str
-    prompts: dict[str, str] = Field(default_factory=dict)
+    corpus: _Location | Annotated[list[_Location], Field(min_length=1)]
+    evalset: _Location
+    prompts: dict[str, _Location] = Field(default_factory=dict)
     grid: dict[str, Any] = Field(default_factory=dict)
     run: RunSettings = Field(default_factory=RunSettings)
     report: ReportSettings = Field(default_factory=ReportSettings)
@@ -115,7 +98,7 @@ class Experiment:
             axes=_axes(content.grid, path),
             run=content.run.model_copy(
                 update={
-                    "ledger": _ledger(content.run.ledger, path.parent),
+                    "ledger": _ledger(content.run.ledger, path),
                     "calls": calls or mode_of_environment() or content.run.calls,
                     "budget_usd": content.run.budget_usd if budget_usd is None else budget_usd,
                 }
@@ -143,7 +126,9 @@ class Experiment:
 
         if self._corpus_is_folder:
             location = self._resolve(self._corpus[0])
-            return Corpus.from_files([location]) if location.is_file() else Corpus.from_dir(location)
+            if location.is_file():
+                return Corpus.from_files([location])
+            return _without(Corpus.from_dir(location), location, self.output_folder)
         files = [self._resolve(file) for file in self._corpus]
         # Ids are paths below the experiment's folder, or below the folder that holds all files where some lie outside.
         inside = all(file.resolve().is_relative_to(self.path.parent) for file in files)
@@ -161,13 +146,12 @@ class Experiment:
         if name is None:
             return DEFAULT_PROMPT
         value = self._prompts[name]
-        if _is_prompt_text(value):
+        if is_prompt_text(value):
             text, origin = value, f"{self.path}: prompts.{name}"
         else:
-            file = self._resolve(value)
-            if not file.is_file():
-                raise ConfigError(f"{self.path}: prompts.{name}: no file {file}; give a file or the prompt itself")
-            text, origin = file.read_text(encoding="utf-8-sig"), str(file)
+            text = _read_prompt(value, self.path, name)
+            origin = str(self._resolve(value))
+        refuse_secrets(text, origin)
         check_prompt(text, origin)
         return text
 
@@ -189,7 +173,7 @@ class Experiment:
     @property
     def watched_paths(self) -> tuple[Path, ...]:
         """Every file or folder whose content the experiment depends on, itself included."""
-        prompts = [self._resolve(value) for value in self._prompts.values() if not _is_prompt_text(value)]
+        prompts = [self._resolve(value) for value in self._prompts.values() if not is_prompt_text(value)]
         corpus = [self._resolve(value) for value in self._corpus]
         return (self.path, *corpus, self._resolve(self._evalset), *prompts)
 
@@ -198,10 +182,26 @@ class Experiment:
         """Where reports are written."""
         return self._resolve(self.report.output or f"results/{_path_part(self.name)}")
 
+    def refuse_output(self, folder: Path) -> None:
+        """Make sure that no report is written where the next run would take it for a document.
+
+        Raises:
+            ConfigError: for the corpus folder, or a folder in it that is not the experiment's own output folder.
+        """
+        corpus = self._resolve(self._corpus[0]).resolve()
+        if not self._corpus_is_folder or not corpus.is_dir():
+            return
+        own, folder = self.output_folder.resolve(), folder.resolve()
+        if folder == corpus or (folder.is_relative_to(corpus) and not folder.is_relative_to(own)):
+            raise ConfigError(f"{self.path}: the report's folder {folder} lies among the documents; choose another")
+
     def _resolve(self, location: str) -> Path:
-        return self.path.parent / Path(location).expanduser()
+        return _located(location, self.path)
 
     def _check(self) -> None:
+        for location in (*self._corpus, self._evalset):
+            self._resolve(location)
+        self.refuse_output(self.output_folder)
         for name in self._prompts:
             if not _PROMPT_NAME.fullmatch(name):
                 raise ConfigError(
@@ -240,19 +240,73 @@ class Experiment:
                     raise ConfigError(f"{self.path}: {unpriced(build_model(model).name)}")
 
 
-def _ledger(written: str | None, folder: Path) -> str:
+def _ledger(written: str | None, path: Path) -> str:
     """The experiment's ledger: an address as it is, a file resolved against the experiment's folder."""
     if written is not None and "://" in written:
         return written
-    return str(folder / Path(written or DEFAULT_LEDGER).expanduser())
+    return str(_located(written or DEFAULT_LEDGER, path))
+
+
+def _located(location: str, path: Path) -> Path:
+    """A path that an experiment file names, resolved against the file's folder."""
+    try:
+        found = path.parent / Path(location).expanduser()
+        found.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        shown = location if len(location) <= 80 else f"{location[:80]}..."
+        raise ConfigError(f"{path}: {shown!r} is no path: {getattr(error, 'strerror', None) or error}") from None
+    return found
+
+
+def _read_prompt(location: str, path: Path, name: str) -> str:
+    where = f"{path}: prompts.{name}"
+    mend = "give a file, or a prompt with {context} and {question}"
+    try:
+        file = _located(location, path)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {str(error).removeprefix(f'{path}: ')}; {mend}") from None
+    if not file.is_file():
+        raise ConfigError(f"{where}: no file {file}; {mend}")
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{where}: {file} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{where}: cannot read {file}: {error.strerror}") from None
+
+
+def _without(corpus: Corpus, root: Path, folder: Path) -> Corpus:
+    """A corpus without what lies in ``folder`` and without reports: what a run wrote is no document of the next."""
+    from contextgrid.corpus import Corpus
+
+    folder, inside = folder.resolve(), root.resolve()
+    prefix = f"{folder.relative_to(inside).as_posix()}/" if folder.is_relative_to(inside) else None
+    # Other experiments write elsewhere; a leaderboard beside it tells a report from a document of that name.
+    written = {name.removesuffix(_LEADERBOARD) + _REPORT for name in corpus.ignored if name.endswith(_LEADERBOARD)}
+
+    def is_kept(name: str) -> bool:
+        return name not in written and not (prefix and name.startswith(prefix))
+
+    sources = tuple(source for source in corpus if is_kept(source.id))
+    if not sources:
+        raise CorpusError(f"no documents below {str(root)!r}, only reports of earlier runs")
+    return Corpus(sources, tuple(filter(is_kept, corpus.ignored)))
+
+
+_LEADERBOARD, _REPORT = "/leaderboard.parquet", "/report.md"
 
 
 def _validated(content: dict[str, Any], path: Path) -> _File:
     try:
         return _File.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
+        errors = error.errors()
+        # Where a value may be of several kinds, the error that says most about it.
+        alike = [other for other in errors if other["loc"][0] == errors[0]["loc"][0]]
+        first = max(alike, key=lambda other: (len(other["loc"]), other["type"] == "too_short"))
         location = [str(part) for part in first["loc"]]
+        if location[0] == "corpus":  # The rest says which of its kinds was tried.
+            location = location[:1]
         where = ".".join(location)
         if first["type"] == "extra_forbidden":
             sections: dict[str, type[Strict]] = {
@@ -266,9 +320,19 @@ def _validated(content: dict[str, Any], path: Path) -> _File:
             raise ConfigError(
                 f"{path}: {where!r} is missing; every experiment needs name, corpus and evalset"
             ) from None
-        raise ConfigError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise ConfigError(f"{path}: {where}: {_problem(first)}") from None
     except ContextGridError as error:
         raise ConfigError(f"{path}: run: {error}") from error
+
+
+def _problem(error: ErrorDetails) -> str:
+    """What is wrong with a value, and the value where it is short."""
+    if error["type"] == "string_pattern_mismatch":
+        return "is blank; give a path, or leave the key out"
+    problem = error["msg"].removeprefix("Value error, ")
+    value = error["input"]
+    shown = isinstance(value, str | int | float) and error["type"] != "value_error" and len(str(value)) <= 40
+    return f"{problem}, got {value!r}" if shown else problem
 
 
 def _axes(grid: Mapping[str, Any], path: Path) -> dict[str, tuple[AxisValue, ...]]:
@@ -281,47 +345,5 @@ def _axes(grid: Mapping[str, Any], path: Path) -> dict[str, tuple[AxisValue, ...
         raise ConfigError(f"{path}: grid.{error}") from error
 
 
-def axis_values(axis: str, value: Any) -> tuple[AxisValue, ...]:
-    """The values of one axis from one value or a list, each checked against the axis's plugins.
-
-    Raises:
-        ConfigError: naming the axis and what is wrong with which value.
-    """
-    values = list(value) if isinstance(value, list | tuple) else [value]
-    if not values:
-        raise ConfigError(f"{axis}: an empty list; give one value or more, or leave the axis out")
-    for item in values:
-        try:
-            _check_value(axis, item)
-        except ConfigError as error:
-            raise ConfigError(f"{axis}: {error}") from error
-    for item in values:
-        if values.count(item) > 1:
-            raise ConfigError(f"{axis}: {item!r} is listed twice")
-    return tuple(values)
-
-
-def _check_value(axis: str, value: Any) -> None:
-    if value is None:
-        if axis in _NEVER_NULL:
-            raise ConfigError(f"null is not possible here; choose one of: {', '.join(REGISTRIES[axis].names())}")
-    elif axis == "candidates":
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(f"must be a whole number of at least 1, got {value!r}")
-    elif not isinstance(value, str):
-        raise ConfigError(f"expected text such as name:argument, got {value!r}")
-    elif axis in REGISTRIES:
-        REGISTRIES[axis].build(value)
-    elif axis == "generator":
-        check_generator(value)
-    elif axis == "model":
-        build_model(value)
-
-
 def _path_part(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "experiment"
-
-
-def _is_prompt_text(value: str) -> bool:
-    # A template has to hold {context} and {question}; no sensible file name does.
-    return "\n" in value or "{" in value

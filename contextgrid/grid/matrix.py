@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
-from contextgrid.core.axes import GENERATION_AXES, RETRIEVAL_AXES, Generation, Retrieval
+from contextgrid.core.axes import AXES, GENERATION_AXES, RETRIEVAL_AXES, Generation, Retrieval
 from contextgrid.core.errors import ConfigError
-from contextgrid.core.registry import Spec
+from contextgrid.core.registry import Spec, nearest
 from contextgrid.generate import MODEL_BACKED
+from contextgrid.grid.axis_values import AxisValue as AxisValue
+from contextgrid.grid.axis_values import first_spellings
 from contextgrid.pipeline import generation_of, retrieval_of
 
 if TYPE_CHECKING:
     from contextgrid.settings import RunSettings
 
-AxisValue = str | int | None
 C = TypeVar("C", Retrieval, Generation)
 
 
@@ -26,7 +27,7 @@ class Matrix:
     """The grid: every row answers through every column.
 
     ``dropped`` counts the combinations that cannot be built, by reason; ``collapsed`` those that differed
-    from another only in an axis that could not matter (a prompt under ``extractive``).
+    from another only in an axis that could not matter (a prompt under ``extractive``), or in spelling.
     """
 
     rows: tuple[Retrieval, ...]
@@ -97,13 +98,13 @@ def build_matrix(
 
     Raises:
         ConfigError: if no row or column is left, a key would stand for two configurations, or the baseline
-            names a value that is not on its axis.
+            names what is no retrieval axis, or a value that is not on its axis.
     """
-    values = {axis: list(axes.get(axis) or [None]) for axis in (*RETRIEVAL_AXES, *GENERATION_AXES)}
-    centre = {axis: options[0] for axis, options in values.items()} | dict(baseline or {})
-    for axis, value in centre.items():
-        if value not in values[axis]:
-            raise ConfigError(f"run.baseline: {axis} {value!r} is not on the grid; choose one of {values[axis]}")
+    written = {axis: list(axes.get(axis) or [None]) for axis in AXES}
+    values = {axis: first_spellings(axis, options) for axis, options in written.items()}
+    centre = {axis: options[0] for axis, options in values.items()} | _centre(values, baseline or {})
+    if model is not None:
+        model = str(first_spellings("model", [*written["model"], model])[-1])
     dropped: Counter[str] = Counter()
     rows, row_duplicates = _distinct(
         [_row(settings, dropped) for settings in _combinations(values, centre, RETRIEVAL_AXES, mode)]
@@ -122,13 +123,31 @@ def build_matrix(
     return Matrix(tuple(rows), tuple(columns), base, dict(dropped), row_duplicates + column_duplicates)
 
 
+def _centre(values: Mapping[str, list[AxisValue]], baseline: Mapping[str, AxisValue]) -> dict[str, AxisValue]:
+    """The baseline's values as the grid spells them."""
+    found: dict[str, AxisValue] = {}
+    for axis, value in baseline.items():
+        if axis in GENERATION_AXES:
+            names = ", ".join(RETRIEVAL_AXES)
+            raise ConfigError(f"run.baseline: the baseline is a row of the grid, without {axis!r}; name only {names}")
+        if axis not in RETRIEVAL_AXES:
+            raise ConfigError(f"run.baseline: unknown axis {axis!r}{nearest(axis, RETRIEVAL_AXES)}")
+        *_, found[axis] = first_spellings(axis, [*values[axis], value])
+        if found[axis] not in values[axis]:
+            raise ConfigError(f"run.baseline: {axis} {value!r} is not on the grid; choose one of {values[axis]}")
+    return found
+
+
 def _combinations(
     values: Mapping[str, list[AxisValue]], centre: Mapping[str, AxisValue], names: Sequence[str], mode: str
 ) -> list[dict[str, AxisValue]]:
     if mode == "factorial":
         return [dict(zip(names, combination, strict=True)) for combination in product(*(values[n] for n in names))]
     start = {name: centre[name] for name in names}
-    return [start] + [start | {name: value} for name in names for value in values[name] if value != centre[name]]
+    others = {name: list(values[name]) for name in names}
+    for name, rest in others.items():
+        rest.remove(centre[name])
+    return [start] + [start | {name: value} for name in names for value in others[name]]
 
 
 def _row(settings: Mapping[str, AxisValue], dropped: Counter[str]) -> Retrieval | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contextgrid.core.errors import ConfigError
 from contextgrid.core.markup import as_text
 from contextgrid.report.findings import findings
 
@@ -12,15 +14,39 @@ if TYPE_CHECKING:
     from contextgrid.report.results import Results
 
 
+def check_folder(folder: Path) -> None:
+    """Make sure that a report can be written to a folder that may not exist yet, before anything is computed.
+
+    Raises:
+        ConfigError: if it, or a folder above it, is a file or may not be written to.
+    """
+    try:
+        existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    except OSError as error:
+        raise ConfigError(f"output {folder}: {error.strerror}; choose another place") from None
+    if not existing.is_dir():
+        raise ConfigError(f"output {folder}: {existing} is a file; name a folder for the report")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ConfigError(f"output {folder}: {existing} may not be written to; choose another place")
+
+
 def write_report(results: Results, folder: Path, title: str) -> Path:
-    """Write ``leaderboard.parquet``, ``leaderboard.csv`` and ``report.md``; returns the path of the last."""
+    """Write ``leaderboard.parquet``, ``leaderboard.csv`` and ``report.md``; returns the path of the last.
+
+    Raises:
+        ConfigError: if the folder cannot be written to.
+    """
     import pyarrow.parquet as pq
 
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(results.leaderboard, folder / "leaderboard.parquet")
-    results.to_pandas().to_csv(folder / "leaderboard.csv", index=False)
+    check_folder(folder)
     report = folder / "report.md"
-    report.write_text(_markdown(results, title), encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(results.leaderboard, folder / "leaderboard.parquet")
+        results.to_pandas().to_csv(folder / "leaderboard.csv", index=False)
+        report.write_text(_markdown(results, title), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"output {folder}: cannot be written ({error.strerror or error})") from error
     return report
 
 

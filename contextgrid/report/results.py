@@ -84,6 +84,7 @@ class Results:
         lifts: the lift report of every cell by ``column_key|row_key``; empty where nothing is generated.
         failed: why a cell has no result, by its key.
         notes: what a reader of the judges' scores has to know.
+        left_out: what of the documents and questions no score is over, in sentences.
     """
 
     leaderboard: pa.Table
@@ -91,6 +92,7 @@ class Results:
     lifts: Mapping[str, LiftReport]
     failed: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[RunResult]:
         return iter(self.runs)
@@ -105,8 +107,8 @@ class Results:
 
     @property
     def warnings(self) -> list[str]:
-        """Every cell's warnings, with the cell's key."""
-        return [f"{run.key}: {sentence}" for run in self.runs for sentence in run.warnings]
+        """What was left out of all scores, then every cell's warnings with the cell's key."""
+        return [*self.left_out, *(f"{run.key}: {sentence}" for run in self.runs for sentence in run.warnings)]
 
     @property
     def skipped_questions(self) -> int:

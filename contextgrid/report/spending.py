@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Table
 
 from contextgrid.core.errors import ConfigError
+from contextgrid.core.markup import for_terminal
 from contextgrid.models.ledger import By, Ledger, Spending, open_ledger
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def ledger_of(location: str) -> Ledger:
 def print_spending(console: Console, ledger: Ledger, by: By) -> None:
     """What was spent, by model, stage, cell or day, and in all."""
     rows = ledger.spending(by)
-    table = Table(title=f"Spent by {by}: {escape(ledger.name)}", title_justify="left", box=None, pad_edge=False)
+    table = Table(title=f"Spent by {by}: {for_terminal(ledger.name)}", title_justify="left", box=None, pad_edge=False)
     table.add_column(by, overflow="fold")
     for header in ("calls", "tokens in", "tokens out", "dollars", "mean seconds"):
         table.add_column(header, justify="right", no_wrap=True)
@@ -56,7 +56,7 @@ def print_spending(console: Console, ledger: Ledger, by: By) -> None:
 def _cells(row: Spending) -> list[str]:
     dollars = "unpriced" if row.unpriced == row.calls else f"{row.usd:.4f}{'+' if row.unpriced else ''}"
     mean = f"{row.seconds / row.calls:.2f}" if row.calls else "-"
-    name = escape(row.name) if row.name is not None else "-"
+    name = for_terminal(row.name) if row.name is not None else "-"
     return [name, str(row.calls), str(row.prompt_tokens), str(row.completion_tokens), dollars, mean]
 
 

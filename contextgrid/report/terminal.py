@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from contextgrid.core.axes import encode
+from contextgrid.core.markup import for_terminal
 from contextgrid.report.findings import findings, short_names
 
 if TYPE_CHECKING:
@@ -21,15 +21,19 @@ _SHOWN_NOTES = 20
 OFFLINE = encode("offline:reader")
 
 
-def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 12) -> None:
-    """The best ``limit`` cells; ``≈`` marks those that cannot be told from the first."""
+def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 12, *, cells: int | None = None) -> None:
+    """The best ``limit`` cells; ``≈`` marks those that cannot be told from the first.
+
+    Args:
+        cells: how many the grid has, where some may have no result.
+    """
     if leaderboard.num_rows == 0:
         console.print("No cell has results yet.")
         return
     lines = leaderboard.slice(0, limit).to_pylist()
     rows, columns = (short_names(leaderboard[side].to_pylist()) for side in ("retrieval", "generation"))
     generates = lines[0]["generation"] is not None
-    table = Table(title=_title(leaderboard), title_justify="left", box=None, padding=(0, 1, 0, 0))
+    table = Table(title=_title(leaderboard, cells), title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     table.add_column("retrieval", overflow="fold", min_width=20)
     if generates:
@@ -40,13 +44,13 @@ def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 12) 
         table.add_column("gain [95 % interval]", justify="right", no_wrap=True)
     for line in lines:
         name = rows[line["retrieval"]] + (" (baseline)" if line["baseline"] else "")
-        cells = [f"{line['rank']:>3} {'≈' if line['best'] else ' '}", escape(name)]
+        shown = [f"{line['rank']:>3} {'≈' if line['best'] else ' '}", for_terminal(name)]
         if generates:
-            cells.append(escape(columns[line["generation"]]))
-        cells.append(_score(line["retrieval_score"]))
+            shown.append(for_terminal(columns[line["generation"]]))
+        shown.append(_score(line["retrieval_score"]))
         if generates:
-            cells += [_score(line["answer_score"]) + _coverage(line), _gain(line)]
-        table.add_row(*cells, style="bold" if line["rank"] == 1 else None)
+            shown += [_score(line["answer_score"]) + _coverage(line), _gain(line)]
+        table.add_row(*shown, style="bold" if line["rank"] == 1 else None)
     console.print(table)
     hidden = leaderboard.num_rows - len(lines)
     if hidden > 0:
@@ -57,17 +61,18 @@ def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 12) 
 def print_findings(console: Console, lifts: Mapping[str, LiftReport], notes: Sequence[str] = ()) -> None:
     """What the lift reports say, in words: a summary, then for each column its best row; then ``notes``."""
     for sentence in findings(lifts):
-        console.print(f"- {escape(sentence)}", highlight=False)
+        console.print(f"- {for_terminal(sentence)}", highlight=False)
     for sentence in notes[:_SHOWN_NOTES]:
-        console.print(f"[yellow]note:[/] {escape(sentence)}", highlight=False)
+        console.print(f"[yellow]note:[/] {for_terminal(sentence)}", highlight=False)
     if len(notes) > _SHOWN_NOTES:
         console.print(f"... and {len(notes) - _SHOWN_NOTES} more notes")
 
 
-def _title(leaderboard: pa.Table) -> str:
+def _title(leaderboard: pa.Table, cells: int | None) -> str:
     first = leaderboard.slice(0, 1).to_pylist()[0]
     kind = "cells" if first["generation"] is not None else "retrieval configurations"
-    return f"Leaderboard: {leaderboard.num_rows} {kind}, {first['questions']} questions"
+    of = "" if cells in (None, leaderboard.num_rows) else f" of {cells}"
+    return f"Leaderboard: {leaderboard.num_rows}{of} {kind}, {first['questions']} questions"
 
 
 def _legend(leaderboard: pa.Table) -> str:

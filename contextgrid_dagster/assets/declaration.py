@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from dagster import (
     asset,
 )
 
+from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
 from contextgrid.grid.matrix import Matrix
 from contextgrid.settings import RunSettings
@@ -30,6 +32,7 @@ from contextgrid_dagster.storage import BY_PARTITION
 CALL_MODELS = frozenset({"answers", "judge_scores"})
 MODEL_POOL = "contextgrid_models"
 
+_KEY_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*")
 _OWNERS = {
     "inputs": "team:experiment",
     "corpus": "team:retrieval",
@@ -51,6 +54,13 @@ class Declaration:
 
     experiment: Experiment
     key_prefix: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.key_prefix is not None and not _KEY_PREFIX.fullmatch(self.key_prefix):
+            raise ConfigError(
+                f"key prefix {self.key_prefix!r}: use letters and digits, joined by single - or _, and a letter first"
+            )
+
     pooled: bool = False
 
     @cached_property
@@ -79,7 +89,7 @@ class Declaration:
 
     def resource(self, name: str) -> str:
         """The key of a resource, distinct between experiments."""
-        return f"{self.key_prefix}_{name}" if self.key_prefix else name
+        return f"{self.key_prefix.replace('-', '_')}_{name}" if self.key_prefix else name
 
     def asset(
         self,

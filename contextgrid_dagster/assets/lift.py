@@ -68,7 +68,7 @@ def _lift_reports(declaration: Declaration) -> AssetsDefinition:
             "p_value": report.answer.p,
             **splits,
         }
-        more = {"report": MetadataValue.md(report.to_markdown()), "sentence": MetadataValue.text(report.sentence)}
+        more = {"report": MetadataValue.md(report.to_markdown()), "sentence": MetadataValue.text(report.verdict)}
         made_for = declaration.made_for(parts.cell, cell)
         return materialised(report.to_table(), made_for=made_for, numbers=numbers, more=more)
 
