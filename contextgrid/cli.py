@@ -150,6 +150,22 @@ def agreement(
         float | None, typer.Option(help="Mean rating from which an answer is good; default: the middle of the scale.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Markdown file to write the report to.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model that judges the rated answers, as provider:model,key=value.")
+    ] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A judge; may be repeated. Default: faithfulness, answer_relevancy, rubric_groundedness,"
+            " rubric_relevance."
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(help="The ledger's file or URL; default: .contextgrid/ledger.sqlite beside FILE."),
+    ] = None,
+    replay: Annotated[bool, typer.Option("--replay", help="Call no model: the ledger has to hold it all.")] = False,
+    budget: Annotated[float | None, typer.Option(min=0, help="Dollars that the judges may spend.")] = None,
 ) -> None:
     """Measure how far scores agree with people's ratings of answers.
 
@@ -161,16 +177,34 @@ def agreement(
     Answers of several systems to one question share its id (or question_id, task_id).
     Ratings and judge scores are higher for better; null is none.
     model, reference and judge may be left out.
+
+    Scores that need no model are always measured. With --model, judges are as well.
     """
     from contextgrid.report.agreement import agreement_report, check_output, print_agreement, write_agreement
 
     if output is not None:
         check_output(output)
-    report = agreement_report(file, dimension=dimension, good=good)
+    judges = None
+    if model is not None:
+        from contextgrid.generate.answer_judges import AnswerJudges
+        from contextgrid.grid.experiment import DEFAULT_LEDGER
+        from contextgrid.models.calls import CallSettings
+
+        calls = CallSettings(
+            ledger=ledger or str(file.parent / DEFAULT_LEDGER), mode="replay" if replay else None, budget_usd=budget
+        )
+        judges = AnswerJudges(model, tuple(judge or ()), calls)
+    elif judge or ledger or replay or budget is not None:
+        raise ConfigError("--judge, --ledger, --replay and --budget are about a judge; name its model with --model")
+    report = agreement_report(file, dimension=dimension, good=good, judges=judges)
     print_agreement(console, report)
     if output is not None:
         write_agreement(report, output)
         console.print(f"Written to {for_terminal(output)}", highlight=False, soft_wrap=True)
+    for problem in report.problems:
+        errors.print(f"[red]incomplete:[/] {for_terminal(problem)}", highlight=False, soft_wrap=True)
+    if report.problems:
+        raise typer.Exit(1)
 
 
 def _print_inputs(experiment: Experiment) -> None:

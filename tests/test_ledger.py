@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -46,15 +47,20 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
 
 @pytest.fixture
 def postgresql() -> Iterator[str]:
-    """An empty PostgreSQL database, where CONTEXTGRID_TEST_POSTGRESQL names a server."""
+    """An empty schema of the PostgreSQL database that CONTEXTGRID_TEST_POSTGRESQL names."""
     import sqlalchemy
 
     url = os.environ.get("CONTEXTGRID_TEST_POSTGRESQL")
     if url is None:
-        pytest.skip("set CONTEXTGRID_TEST_POSTGRESQL to the URL of an empty database")
-    yield url
-    with sqlalchemy.create_engine(url).begin() as connection:
-        connection.execute(sqlalchemy.text("DROP TABLE IF EXISTS calls"))
+        pytest.skip("set CONTEXTGRID_TEST_POSTGRESQL to the URL of a database")
+    schema = f"ledger_{uuid.uuid4().hex}"  # tests run side by side
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text(f"CREATE SCHEMA {schema}"))
+    yield f"{url}?options=-csearch_path%3D{schema}"
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text(f"DROP SCHEMA {schema} CASCADE"))
+    engine.dispose()
 
 
 # what it keeps

@@ -2,53 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from contextgrid.evalset.labels import LabelledAnswer
 from contextgrid.generate.abstention import is_abstention
 from contextgrid.generate.citations import find_citations
 from contextgrid.generate.quality import answer_quality
 from contextgrid.generate.scores import citation_accuracy, groundedness
-from contextgrid.generate.support import support_scores
+from contextgrid.generate.support import support_score
 
-#: From rated answers to one score each, or ``None`` where there is none. Higher is better.
-Scorer = Callable[[Sequence[LabelledAnswer]], Iterable[float | None]]
-
-
-def _support(answers: Sequence[LabelledAnswer]) -> Iterable[float | None]:
-    return support_scores([each.answer for each in answers], [each.contexts for each in answers])
+#: The score of an answer, or ``None`` where there is none. Higher is better.
+Scorer = Callable[[LabelledAnswer], float | None]
 
 
-def _one_by_one(score: Callable[[LabelledAnswer], float | None]) -> Scorer:
-    return lambda answers: [score(each) for each in answers]
+def _support(given: LabelledAnswer) -> float | None:
+    return support_score(given.answer, given.contexts)
 
 
-def _groundedness(each: LabelledAnswer) -> float | None:
-    return None if is_abstention(each.answer) else groundedness(each.answer, "\n".join(each.contexts))
+def _groundedness(given: LabelledAnswer) -> float | None:
+    return None if is_abstention(given.answer) else groundedness(given.answer, "\n".join(given.contexts))
 
 
-def _citation_accuracy(each: LabelledAnswer) -> float | None:
-    if is_abstention(each.answer):
+def _citation_accuracy(given: LabelledAnswer) -> float | None:
+    if is_abstention(given.answer):
         return None
-    return citation_accuracy(find_citations(each.answer), len(each.contexts))
+    return citation_accuracy(find_citations(given.answer), len(given.contexts))
 
 
-def _answer_quality(each: LabelledAnswer) -> float | None:
-    # A question is unanswerable if its reference declines. An answer that is its own reference says nothing.
-    if each.reference is None or each.answer.strip() == each.reference.strip():
+def _answer_quality(given: LabelledAnswer) -> float | None:
+    # An answer that is its own reference says nothing.
+    if given.reference is None or given.answer.strip() == given.reference.strip():
         return None
     return answer_quality(
-        each.answer,
-        abstained=is_abstention(each.answer),
-        answerable=not is_abstention(each.reference),
-        reference=each.reference,
+        given.answer,
+        abstained=is_abstention(given.answer),
+        answerable=not is_abstention(given.reference),  # a question is unanswerable if its reference declines
+        reference=given.reference,
     )
 
 
 #: The scores that need no model. Those that say something about an answer's content are ``None`` for one that declines.
 LEXICAL: Mapping[str, Scorer] = {
     "support": _support,
-    "groundedness": _one_by_one(_groundedness),
-    "citation_accuracy": _one_by_one(_citation_accuracy),
-    "answer_quality": _one_by_one(_answer_quality),
+    "groundedness": _groundedness,
+    "citation_accuracy": _citation_accuracy,
+    "answer_quality": _answer_quality,
 }

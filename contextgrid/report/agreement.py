@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contextgrid.core.errors import ConfigError
-from contextgrid.core.markup import as_text
+from contextgrid.core.markup import as_text, for_terminal
 from contextgrid.evalset.labels import LabelledAnswer, check_dimension, load_labels
 from contextgrid.score.agreement import (
     Estimate,
@@ -25,6 +25,7 @@ from contextgrid.score.agreement import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from contextgrid.generate.answer_judges import AnswerJudges
     from contextgrid.generate.answer_scorers import Scorer
 
 #: What stands before the name of a score that comes with the label file.
@@ -44,6 +45,8 @@ class AgreementReport:
         good: the mean rating at and above which an answer is good.
         metrics: best first. Scores that came with the file are called ``judge.<name>``.
         rater: one rater against the mean of the others, overall and within systems; ``None`` with a single rater.
+        notes: what judges were asked, what that cost, and what they gave no score.
+        problems: what is missing only because calls failed or the budget ended.
     """
 
     name: str
@@ -55,6 +58,8 @@ class AgreementReport:
     good: float
     metrics: tuple[MetricAgreement, ...]
     rater: tuple[Estimate, Estimate] | None
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     @property
     def measured(self) -> tuple[MetricAgreement, ...]:
@@ -63,7 +68,7 @@ class AgreementReport:
 
     def sentences(self) -> list[str]:
         """What the table means."""
-        return [sentence for sentence in (*self._about_the_data(), *self._about_the_best(), *self._gaps()) if sentence]
+        return [*self._about_the_data(), *self._about_the_best(), *self._gaps(), *self.notes]
 
     def to_markdown(self) -> str:
         """The table, the correlation within each system, and the sentences."""
@@ -140,6 +145,7 @@ def agreement_report(
     dimension: str = "faithfulness",
     good: float | None = None,
     scorers: Mapping[str, Scorer] | None = None,
+    judges: AnswerJudges | None = None,
     resamples: int = 2_000,
 ) -> AgreementReport:
     """Hold scores against the ratings in a label file (:func:`contextgrid.evalset.labels.load_labels`).
@@ -149,11 +155,13 @@ def agreement_report(
         dimension: which ratings.
         good: the mean rating at and above which an answer is good; by default the middle of the scale in use.
         scorers: the metrics; by default those that need no model.
+        judges: further metrics, scored by a model; it is asked about rated answers only.
         resamples: of the bootstrap.
 
     Raises:
         EvalSetError: for a malformed file, or a dimension that nobody rated.
         ConfigError: for a ``good`` that is not a number.
+        StageError: if a replay does not hold a judge's call.
     """
     from contextgrid.generate.answer_scorers import LEXICAL
 
@@ -170,38 +178,45 @@ def agreement_report(
         systems=[answer.model for answer in answers],
         good=good,
     )
-    found = agreement(_scores(answers, LEXICAL if scorers is None else scorers), ratings, resamples=resamples)
+    rated = [position for position, rating in enumerate(ratings.ratings) if np.isfinite(rating)]
+    judged = None if judges is None else judges.judge([answers[position] for position in rated])
+    scores = _scores(answers, LEXICAL if scorers is None else scorers)
+    for name, values in ({} if judged is None else judged.scores).items():
+        by_position = dict(zip(rated, values, strict=True))
+        scores[name] = [by_position.get(position) for position in range(len(answers))]
+    found = agreement(scores, ratings, resamples=resamples)
     return AgreementReport(
         name=Path(file).name,
         dimension=dimension,
         answers=len(answers),
         questions=len(set(ratings.questions)),
         systems=tuple(sorted({system for system in ratings.systems if system is not None})),
-        rated=int(np.isfinite(ratings.ratings).sum()),
+        rated=len(rated),
         good=good,
         metrics=tuple(found),
         rater=rater_agreement(human, ratings, resamples=resamples),
+        notes=() if judged is None else judged.notes,
+        problems=() if judged is None else judged.problems,
     )
 
 
 def print_agreement(console: Console, report: AgreementReport) -> None:
     """The table and what it means."""
-    from rich.markup import escape
     from rich.table import Table
 
     title = f"Agreement with people: {report.name}, {report.dimension}"
-    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
+    table = Table(title=for_terminal(title), title_justify="left", box=None, pad_edge=False)
     for name in _HEADER:
         table.add_column(
             name, justify="left" if name == "metric" else "right", overflow="fold", no_wrap=name != "metric"
         )
     for position, metric in enumerate(report.measured):
-        table.add_row(*map(escape, _cells(metric)), style="bold" if not position else None)
+        table.add_row(*map(for_terminal, _cells(metric)), style="bold" if not position else None)
     console.print(table)
     for sentence in report.sentences():
-        console.print(f"- {escape(sentence)}", highlight=False)
+        console.print(f"- {for_terminal(sentence)}", highlight=False)
     for line in LEGEND:
-        console.print(escape(line), style="dim", highlight=False)
+        console.print(for_terminal(line), style="dim", highlight=False)
 
 
 def check_output(path: Path) -> None:
@@ -225,11 +240,7 @@ def write_agreement(report: AgreementReport, path: Path) -> None:
 
 
 def _scores(answers: tuple[LabelledAnswer, ...], scorers: Mapping[str, Scorer]) -> dict[str, list[float | None]]:
-    questions = [answer.question for answer in answers]
-    texts = [answer.answer for answer in answers]
-    contexts = [answer.contexts for answer in answers]
-    references = [answer.reference for answer in answers]
-    scores = {name: list(scorer(questions, texts, contexts, references)) for name, scorer in scorers.items()}
+    scores = {name: [scorer(answer) for answer in answers] for name, scorer in scorers.items()}
     published = dict.fromkeys(name for answer in answers for name in answer.judge)
     return scores | {f"{PUBLISHED}{name}": [answer.judge.get(name) for answer in answers] for name in published}
 
