@@ -193,7 +193,7 @@ def agreement(
         calls = CallSettings(
             ledger=ledger or str(file.parent / DEFAULT_LEDGER), mode="replay" if replay else None, budget_usd=budget
         )
-        judges = AnswerJudges(model, tuple(judge or ()), calls)
+        judges = AnswerJudges(model, calls, tuple(judge or ()))
     elif judge or ledger or replay or budget is not None:
         raise ConfigError("--judge, --ledger, --replay and --budget are about a judge; name its model with --model")
     report = agreement_report(file, dimension=dimension, good=good, judges=judges)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from scipy import stats
 
 from contextgrid.core.errors import ConfigError, EvalSetError
 from contextgrid.evalset.labels import load_labels
+from contextgrid.generate.answer_judges import AnswerJudges
+from contextgrid.generate.judge import JudgeError
+from contextgrid.models.calls import CallSettings
 from contextgrid.report.agreement import agreement_report
 from contextgrid.score.agreement import (
     MetricAgreement,
@@ -28,6 +32,7 @@ from contextgrid.score.agreement import (
     rater_agreement,
     spearman,
 )
+from tests.loopback import KEY, Fault, Loopback, kind_of, running
 
 LABELLED = {
     "id": "q1",
@@ -271,10 +276,11 @@ def test_one_rater_is_held_against_the_mean_of_the_others() -> None:
 # The command
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     code = "from contextgrid.cli import main; main()"
     line = [sys.executable, "-c", code, "agreement", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, check=False, env={"COLUMNS": "100", "PATH": ""})
+    settings = {"COLUMNS": "100", "PATH": "", **environment}
+    return subprocess.run(line, capture_output=True, text=True, check=False, env=settings)
 
 
 def small_file(folder: Path) -> Path:
@@ -316,15 +322,7 @@ def test_bad_input_is_one_message_and_exit_code_two(tmp_path: Path) -> None:
 
 
 def test_any_scorer_can_be_held_against_people(tmp_path: Path) -> None:
-    def length(
-        questions: Sequence[str],
-        answers: Sequence[str],
-        contexts: Sequence[Sequence[str]],
-        references: Sequence[str | None],
-    ) -> list[float | None]:
-        return [float(len(answer)) for answer in answers]
-
-    report = agreement_report(small_file(tmp_path), scorers={"length": length})
+    report = agreement_report(small_file(tmp_path), scorers={"length": lambda given: float(len(given.answer))})
     assert [metric.metric for metric in report.metrics] == ["length", "judge.[red]"]
 
 
@@ -335,6 +333,165 @@ def test_an_answer_that_is_its_own_reference_has_no_answer_quality(tmp_path: Pat
     counts = {metric.metric: metric.n for metric in report.metrics}
     assert counts["answer_quality"] == 1
     assert counts["support"] == 3
+
+
+# Judges
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with running() as served:
+        yield served
+
+
+def judged_file(folder: Path) -> Path:
+    """Five rated answers: two systems, one that declines and one without passages; and one that nobody rated."""
+    context = ["The parcel arrives after two days by train."]
+    answers = [
+        ("q1", "a", "The parcel arrives after two days.", context, [4]),
+        ("q1", "b", "The parcel arrives by ship.", context, [1]),
+        ("q2", "a", "It comes by train.", context, [3]),
+        ("q2", "b", "I do not know.", context, [2]),
+        ("q3", "a", "Rome.", [], [1]),
+        ("q3", "b", "Nobody rated this.", context, []),
+    ]
+    records = [
+        {"id": question, "model": system, "question": f"How, {question}?", "answer": answer, "contexts": passages}
+        | {"human": {"faithfulness": ratings}}
+        for question, system, answer, passages, ratings in answers
+    ]
+    return write(folder, *records)
+
+
+def judges(server: Loopback, folder: Path, *names: str, **calls: Any) -> AnswerJudges:
+    return AnswerJudges(server.spec, CallSettings(ledger=str(folder / "ledger.sqlite"), **calls), names)
+
+
+def test_judges_score_rated_answers_once_and_a_replay_needs_no_server(server: Loopback, tmp_path: Path) -> None:
+    file = judged_file(tmp_path)
+    server.delay = 0.05
+    first = agreement_report(file, judges=judges(server, tmp_path), resamples=200)
+    counts = {metric.metric: (metric.n, metric.total) for metric in first.metrics}
+    names = ("faithfulness", "answer_relevancy", "rubric_groundedness", "rubric_relevance")
+    assert [counts[name] for name in names] == [(3, 5)] * 4
+    missing = f"No score from {', '.join(names)} for 2 of 5 answers: 1 abstained, 1 empty_context."
+    assert first.notes[1:] == (missing,)
+    calls = len(server.requests)
+    assert server.kinds()["rating"] == 6
+    assert server.kinds()["judgement"] > 6
+    assert server.peak > 1
+    assert not any("Nobody rated this" in prompt for prompt in server.prompts)
+    said = re.match(
+        r"Judged by openai:gpt-4o-mini: (\d+) calls made, (\d+) already in the ledger; \$0\.00", first.notes[0]
+    )
+    assert said is not None
+    assert int(said[1]) == calls
+    assert first.problems == ()
+
+    second = agreement_report(file, judges=judges(server, tmp_path), resamples=200)
+    assert len(server.requests) == calls
+    total = int(said[1]) + int(said[2])  # this model finds the same claim in all answers, and rates it once
+    assert f"0 calls made, {total} already in the ledger; $0.0000 spent now" in second.notes[0]
+    assert second.metrics == first.metrics
+
+    server.close()
+    replayed = agreement_report(file, judges=judges(server, tmp_path, mode="replay"), resamples=200)
+    assert replayed.metrics == first.metrics
+
+
+def test_a_judges_scores_belong_to_the_answers_that_they_are_about(server: Loopback, tmp_path: Path) -> None:
+    ratings = {"two days": 5, "by ship": 1, "by train": 4}
+
+    def reply(prompt: str) -> str | None:
+        answer = prompt.rpartition("###Answer")[2]
+        score = next((score for text, score in ratings.items() if text in answer), 3)
+        return f"Score: {score}\nJustification: So." if kind_of(prompt) == "rating" else None
+
+    server.reply_for = reply
+    report = agreement_report(judged_file(tmp_path), judges=judges(server, tmp_path, "rubric_groundedness"))
+    found = next(metric for metric in report.metrics if metric.metric == "rubric_groundedness")
+    assert found.n == 3
+    assert found.overall.value == pytest.approx(1.0)
+    assert server.kinds() == {"rating": 3}
+
+
+def test_lost_verdicts_are_absent_and_said(server: Loopback, tmp_path: Path) -> None:
+    server.fault_for = lambda prompt: Fault("status", 400) if "by ship" in prompt else None
+    report = agreement_report(judged_file(tmp_path), judges=judges(server, tmp_path, "rubric_relevance", retries=0))
+    found = next(metric for metric in report.metrics if metric.metric == "rubric_relevance")
+    assert (found.n, found.total) == (2, 5)
+    note = next(note for note in report.notes if note.startswith("No score from rubric_relevance"))
+    assert "for 3 of 5 answers: 1 abstained, 1 empty_context, 1 failed; the first lost" in note
+    assert "to question 'q1' by 'b'" in note
+    assert report.problems == ()
+    server.fault_for = lambda prompt: Fault("status", 400)
+    report = agreement_report(judged_file(tmp_path), judges=judges(server, tmp_path, "rubric_groundedness", retries=0))
+    assert report.problems == ("rubric_groundedness: no answer could be judged, 3 verdicts failed",)
+
+
+def test_a_budget_leaves_verdicts_out_and_the_next_run_gets_them(server: Loopback, tmp_path: Path) -> None:
+    file = judged_file(tmp_path)
+    report = agreement_report(file, judges=judges(server, tmp_path, "rubric_relevance", budget_usd=0.0))
+    assert report.problems == ("skipped_budget: 3 verdicts; run again to get them",)
+    assert server.requests == []
+    report = agreement_report(file, judges=judges(server, tmp_path, "rubric_relevance", budget_usd=1.0))
+    assert report.problems == ()
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "names", "message"),
+    [
+        ("openai:gpt-4o-mini", ("rubric_groundednes",), "unknown judge .*did you mean 'rubric_groundedness'"),
+        ("openai:gpt-4o-mini", ("faithfulness", "faithfulness"), "judge 'faithfulness' is given twice"),
+        ("offline:reader", ("rubric_relevance",), "cannot judge"),
+        ("openai:never-heard-of", ("rubric_relevance",), "no price for model"),
+    ],
+)
+def test_judges_that_cannot_be_used_are_refused(model: str, names: tuple[str, ...], message: str) -> None:
+    with pytest.raises((JudgeError, ConfigError), match=message):
+        AnswerJudges(model, CallSettings(budget_usd=1.0), names)
+
+
+def test_without_deepeval_the_rubric_judges_go_on(
+    server: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("contextgrid.generate.answer_judges.deepeval_problem", lambda: "DeepEval is not here")
+    report = agreement_report(judged_file(tmp_path), judges=judges(server, tmp_path))
+    assert {metric.metric for metric in report.metrics} >= {"rubric_groundedness", "rubric_relevance"}
+    assert "faithfulness" not in {metric.metric for metric in report.metrics}
+    assert report.notes[-1] == "Not judged: DeepEval is not here."
+    with pytest.raises(JudgeError, match="DeepEval is not here"):
+        judges(server, tmp_path, "faithfulness")
+
+
+def test_the_command_judges_records_and_replays(server: Loopback, tmp_path: Path) -> None:
+    file = judged_file(tmp_path)
+    options = (file, "--model", server.spec, "--judge", "faithfulness", "--judge", "rubric_relevance")
+    missed = command(*options, "--replay", OPENAI_API_KEY=KEY)
+    assert (missed.returncode, missed.stdout) == (2, "")
+    assert "record one by running without replay" in missed.stderr
+    first = command(*options, OPENAI_API_KEY=KEY)
+    assert first.returncode == 0, first.stderr
+    assert (tmp_path / ".contextgrid" / "ledger.sqlite").is_file()
+    row = next(line for line in first.stdout.splitlines() if "rubric_relevance" in line)
+    assert "3 of 5" in row
+    assert "Judged by openai:gpt-4o-mini" in first.stdout
+    calls = len(server.requests)
+    again = command(*options, "--replay")
+    assert again.returncode == 0, again.stderr
+    assert len(server.requests) == calls
+    missed = command(*options[:3], "--judge", "rubric_groundedness", "--replay")
+    assert (missed.returncode, missed.stdout) == (2, "")
+    assert len(missed.stderr.splitlines()) == 1
+    assert "holds no reply of model 'openai:gpt-4o-mini'" in missed.stderr
+    spent = command(*options[:3], "--judge", "rubric_groundedness", "--budget", 0, OPENAI_API_KEY=KEY)
+    assert spent.returncode == 1
+    assert "incomplete: skipped_budget: 3 verdicts" in spent.stderr
+    assert KEY not in first.stdout + first.stderr
+    alone = command(file, "--judge", "faithfulness")
+    assert (alone.returncode, "name its model with --model" in alone.stderr) == (2, True)
 
 
 def test_published_numbers_on_human_faithfulness_are_reproduced_and_support_is_ahead(shared_data: Path) -> None:

@@ -151,6 +151,7 @@ def test_a_mistake_is_refused_with_its_place_and_the_mend(folder: Path, old: str
     message = refusal(folder, VALID.replace(old, new, 1))
     assert expected in message
     assert len(message) < 1000
+    assert message.count("experiment.yaml") == 1
 
 
 @pytest.mark.parametrize(

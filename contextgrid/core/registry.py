@@ -161,7 +161,8 @@ def _convert(value: str, field: Field[Any], name: str) -> Any:
         if kind == "bool":
             return {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}[value.lower()]
     except (ValueError, KeyError):
-        raise ConfigError(f"{name!r}: {field.name} must be {_KINDS[kind]}, got {value!r}") from None
+        shown = value if len(value) <= 40 else f"{value[:40]}..."
+        raise ConfigError(f"{name!r}: {field.name} must be {_KINDS[kind]}, got {shown!r}") from None
     return value
 
 

@@ -45,8 +45,8 @@ class AnswerJudges:
 
     Args:
         model: the model, or its spec, as ``openai:gpt-4o-mini``.
-        names: of :data:`JUDGES`. By default those of :data:`DEFAULT_JUDGES` that can be used here.
         calls: how the model is called.
+        names: of :data:`JUDGES`. By default those of :data:`DEFAULT_JUDGES` that can be used here.
 
     Raises:
         ConfigError: for a model that cannot judge, or one without a price under a budget.
@@ -54,8 +54,8 @@ class AnswerJudges:
     """
 
     model: LLM | str
+    calls: CallSettings
     names: tuple[str, ...] = ()
-    calls: CallSettings = CallSettings()
 
     def __post_init__(self) -> None:
         for name in self.names:
@@ -90,10 +90,13 @@ class AnswerJudges:
         for row in table.select(["metric", "score", "status", "reason"]).to_pylist():
             verdicts[row["metric"]].append(row)
         judged = {name: rows for name, rows in verdicts.items() if rows}
-        missing = [note for name, rows in judged.items() for note in _missing(name, rows, answers)]
         return JudgedLabels(
             scores={name: [row["score"] for row in rows] for name, rows in judged.items()},
-            notes=(_spending(llm.name, llm.meter), *missing, *([f"Not judged: {problem}."] if problem else ())),
+            notes=(
+                _spending(llm.name, llm.meter),
+                *_missing(judged, answers),
+                *([f"Not judged: {problem}."] if problem else ()),
+            ),
             problems=tuple(_problems(judged)),
         )
 
@@ -142,20 +145,24 @@ def _references(answers: Sequence[LabelledAnswer]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=EVALSET)
 
 
-def _missing(name: str, rows: Sequence[dict[str, Any]], answers: Sequence[LabelledAnswer]) -> Iterator[str]:
-    """Why answers have no score, if any has none."""
-    absent = [number for number, row in enumerate(rows) if row["status"] != "scored"]
-    if not absent:
-        return
-    statuses = Counter(rows[number]["status"] for number in absent)
-    counted = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    note = f"{name} has no score for {len(absent)} of {len(rows)} answers: {counted}"
-    first = next((number for number in absent if rows[number]["status"] in _LOST), None)
-    if first is not None:
-        given = answers[first]
-        whose = f" by {given.model!r}" if given.model else ""
-        note += f"; the first lost, to question {given.question_id!r}{whose}: {rows[first]['reason'] or 'no reason'}"
-    yield f"{note}."
+def _missing(judged: Mapping[str, Sequence[dict[str, Any]]], answers: Sequence[LabelledAnswer]) -> Iterator[str]:
+    """Which judges gave how many answers no score, and why."""
+    names: dict[str, list[str]] = {}
+    for name, rows in judged.items():
+        statuses = Counter(row["status"] for row in rows if row["status"] != "scored")
+        if not statuses:
+            continue
+        counted = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+        why = f"{statuses.total()} of {len(rows)} answers: {counted}"
+        lost = next((number for number, row in enumerate(rows) if row["status"] in _LOST), None)
+        if lost is not None:
+            given = answers[lost]
+            whose = f" by {given.model!r}" if given.model else ""
+            reason = rows[lost]["reason"] or "no reason given"
+            why += f"; the first lost, to question {given.question_id!r}{whose}: {reason}"
+        names.setdefault(why, []).append(name)
+    for why, who in names.items():
+        yield f"No score from {', '.join(who)} for {why}."
 
 
 def _problems(judged: Mapping[str, Sequence[dict[str, Any]]]) -> Iterator[str]:
@@ -175,6 +182,6 @@ def _spending(model: str, meter: Meter) -> str:
     failed = f", {meter.failed} failed" if meter.failed else ""
     unpriced = f"; {meter.unpriced} replies have no price" if meter.unpriced else ""
     return (
-        f"Judged by {model}: {meter.calls} calls made, {meter.hits} replies from the ledger{failed}; "
+        f"Judged by {model}: {meter.calls} calls made, {meter.hits} already in the ledger{failed}; "
         f"${meter.spent:.4f} spent now, ${meter.usd:.4f} at the original price{unpriced}."
     )

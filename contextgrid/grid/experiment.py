@@ -224,8 +224,9 @@ class Experiment:
                     f"{self.path}: grid.candidates: {candidates} candidates cannot fill k={self.run.k} passages;"
                     f" use at least {self.run.k}"
                 )
+        columns = self.matrix.columns
         try:
-            check_answer_metric(self.run, self.matrix.columns)
+            check_answer_metric(self.run, columns)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {error}") from error
 

@@ -76,7 +76,7 @@ class HostedLLM:
         Raises:
             LLMError: if it is not installed.
         """
-        _litellm()
+        load_litellm()
 
     def complete(self, prompt: str, *, max_tokens: int = 512) -> str:
         """The reply to ``prompt`` as a single user message.
@@ -96,9 +96,9 @@ class HostedLLM:
             system: a system message that goes before the prompt.
             timeout: seconds, instead of the option's.
         """
-        litellm = _litellm()
+        litellm = load_litellm()
         arguments = {"temperature": _TEMPERATURE, **self.options, "timeout": timeout or self.timeout}
-        arguments["api_key"] = self._key(arguments.pop("key_env", None))
+        arguments["api_key"] = key_for(self.name, self.provider, arguments.pop("key_env", None), self.options)
         prefix = "" if self.provider == "litellm" else f"{self.provider}/"
         messages = [{"role": "user", "content": prompt}]
         if system is not None:
@@ -118,7 +118,7 @@ class HostedLLM:
             text, finish = choice.message.content, choice.finish_reason
         except Exception as error:  # noqa: BLE001 - every provider raises its own classes
             # Not chained: the original may hold the key or the prompt, and logs print causes.
-            raise _failure(self.name, error, [prompt, system or ""]) from None
+            raise failure(self.name, error, [prompt, system or ""]) from None
         if not text and finish != "stop":
             raise LLMError(f"model {self.name!r} returned no text (finish reason {finish!r}, max_tokens={max_tokens})")
         usage = getattr(response, "usage", None)
@@ -130,15 +130,21 @@ class HostedLLM:
             time.monotonic() - begin,
         )
 
-    def _key(self, variable: str | None) -> str | None:
-        if variable is not None:
-            if not os.environ.get(variable):
-                raise LLMError(f"model {self.name!r}: the environment variable {variable} (key_env) is not set")
-            return os.environ[variable]
-        if self.provider == "openai" and "api_base" in self.options and not os.environ.get("OPENAI_API_KEY"):
-            # The client insists on a key; a server of one's own often needs none.
-            return "none"
-        return None
+
+def key_for(name: str, provider: str, key_env: str | None, options: Mapping[str, Any]) -> str | None:
+    """The key to call with; ``None`` leaves it to LiteLLM, which reads the provider's own variable.
+
+    Raises:
+        LLMError: if the variable that ``key_env`` names is not set.
+    """
+    if key_env is not None:
+        if not os.environ.get(key_env):
+            raise LLMError(f"model {name!r}: the environment variable {key_env} (key_env) is not set")
+        return os.environ[key_env]
+    if provider == "openai" and "api_base" in options and not os.environ.get("OPENAI_API_KEY"):
+        # The client insists on a key; a server of one's own often needs none.
+        return "none"
+    return None
 
 
 def _build(provider: str) -> Callable[[str, Mapping[str, str]], HostedLLM]:
@@ -187,13 +193,15 @@ def _text(value: str) -> str:
     return value
 
 
-def _address(value: str) -> str:
+def address(value: str) -> str:
+    """The value, if it is an address without a password; else ``ValueError``."""
     if not re.match(r"https?://[^/\s@]+(?:/\S*)?\Z", value):
         raise ValueError(value)
     return value
 
 
-def _variable(value: str) -> str:
+def variable(value: str) -> str:
+    """The value, if it can be the name of an environment variable; else ``ValueError``."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError(value)
     return value
@@ -204,10 +212,10 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "top_p": ("a number of at least 0", _number),
     "seed": ("a whole number", int),
     "reasoning_effort": ("a word the provider knows", _text),
-    "api_base": ("an address such as http://localhost:8000/v1, without a password", _address),
+    "api_base": ("an address such as http://localhost:8000/v1, without a password", address),
     "api_version": ("the provider's version string", _text),
     "timeout": ("seconds, more than 0", _duration),
-    "key_env": ("the name of an environment variable", _variable),
+    "key_env": ("the name of an environment variable", variable),
 }
 _TEMPERATURE, _TIMEOUT = 0.0, 120.0
 _TALKATIVE = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "anthropic", "httpx", "httpcore")
@@ -219,7 +227,12 @@ _OWN_PREFIX = re.compile(r"\A(?:(?:litellm\.)?\w*Error: )+(?:\w+Exception - )?")
 
 
 @lru_cache(maxsize=1)
-def _litellm() -> Any:
+def load_litellm() -> Any:
+    """LiteLLM, imported and made quiet.
+
+    Raises:
+        LLMError: if it is not installed.
+    """
     # Read while LiteLLM is imported: no price list from the network, no .env file of the folder it runs in.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
@@ -233,6 +246,8 @@ def _litellm() -> Any:
         # At DEBUG they write whole requests into the log, prompts and all.
         logger = logging.getLogger(name)
         logger.setLevel(max(logging.WARNING, logger.level))
+    # At ERROR it repeats what a provider says about a refused reranking call, documents and all.
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
 
 
@@ -244,14 +259,17 @@ def _cost(usd: Any) -> float | None:
     return float(usd) if isinstance(usd, int | float) and math.isfinite(usd) and usd >= 0 else None
 
 
-def _failure(name: str, error: Exception, sent: Sequence[str]) -> LLMError:
+def failure(name: str, error: Exception, sent: Sequence[str]) -> LLMError:
+    """What a call raised as an error that holds neither a key nor what was sent."""
     message = _OWN_PREFIX.sub("", without_texts(str(error), sent)).strip() or "no message"
     for variable, value in os.environ.items():
         if len(value) >= 8 and _SECRET_NAME.search(variable):
             message = message.replace(value, "(key)")
     message = _SECRET_VALUE.sub("(key)", message)
     status = getattr(error, "status_code", None)
+    # Reranking errors carry a made-up response, and the real headers beside it.
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    headers = headers or getattr(error, "litellm_response_headers", None) or {}
     return LLMError(
         f"model {name!r} failed: {type(error).__name__}: {' '.join(message.split())[:300]}",
         status=status if isinstance(status, int) else None,

@@ -56,7 +56,7 @@ class MeteredLLM:
         self.free = bool(getattr(model, "free", False))
         self.price = Price(0.0, 0.0) if self.free else session.costs.price(model.name)
         # A script has no identity: what it replies depends on what was called before.
-        self._base = None if identity is None or self.free else _hash_of("completion", identity)
+        self._base = None if identity is None or self.free else hash_of("completion", identity)
         self._ledger = None if self._base is None else session.ledger
         self._limiter = limiter(getattr(model, "limit_group", (model.name,)), settings.concurrency)
         self._fetched: dict[str, Reply] = {}
@@ -204,7 +204,8 @@ class MeteredLLM:
         return Reply(_clean(text), *tokens, usd, time.monotonic() - begin)
 
 
-def _hash_of(kind: str, identity: Mapping[str, Any]) -> Any:
+def hash_of(kind: str, identity: Mapping[str, Any]) -> Any:
+    """A digest, to be copied and continued, of what calls of one kind to one model have in common."""
     canonical = json.dumps([kind, identity], sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(canonical.encode() + b"\0", digest_size=16)
 

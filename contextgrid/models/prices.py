@@ -25,6 +25,19 @@ class Price(NamedTuple):
         return (prompt_tokens * self.input + completion_tokens * self.output) / _MILLION
 
 
+class Tariff(NamedTuple):
+    """What embedding and reranking cost: dollars per million tokens read, and dollars per search."""
+
+    tokens: float
+    search: float = 0.0
+
+    def usd(self, tokens: int | None, searches: int | None) -> float | None:
+        """Dollars; ``None`` if what is charged for was not counted."""
+        if (self.tokens and tokens is None) or (self.search and searches is None):
+            return None
+        return (tokens or 0) * self.tokens / _MILLION + (searches or 0) * self.search
+
+
 # Dollars per million tokens, as the providers list them. Add to it, or set ``run.prices``, for any other model.
 PRICES: dict[str, Price] = {
     "openai:gpt-4o": Price(2.50, 10.00),
@@ -52,12 +65,18 @@ class CostModel:
         Args:
             model: ``provider:model`` as in a spec, options and all, or the bare name.
         """
-        names = list(_names(model))
-        for table in (self.prices, PRICES):
-            for name in names:
-                if name in table:
-                    return Price(*table[name])
-        return _litellm_price(model)
+        return self._own(model) or _litellm_price(model)
+
+    def tariff(self, model: str) -> Tariff | None:
+        """What an embedding or reranking model costs, ``None`` where nothing is known."""
+        own = self._own(model)
+        if own is not None:
+            return Tariff(own.input)
+        entry = _litellm_entry(model) or {}
+        tokens, search = entry.get("input_cost_per_token"), entry.get("input_cost_per_query")
+        if tokens is None and search is None:
+            return None
+        return Tariff(float(tokens or 0.0) * _MILLION, float(search or 0.0))
 
     def usd(self, model: str, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Dollars of one call; ``None`` without a price or without counted tokens."""
@@ -65,6 +84,14 @@ class CostModel:
         if price is None or prompt_tokens is None or completion_tokens is None:
             return None
         return price.usd(prompt_tokens, completion_tokens)
+
+    def _own(self, model: str) -> Price | None:
+        names = list(_names(model))
+        for table in (self.prices, PRICES):
+            for name in names:
+                if name in table:
+                    return Price(*table[name])
+        return None
 
 
 def _names(model: str) -> Iterator[str]:
@@ -84,7 +111,7 @@ def _names(model: str) -> Iterator[str]:
     yield bare
 
 
-def _litellm_price(model: str) -> Price | None:
+def _litellm_entry(model: str) -> Mapping[str, Any] | None:
     table = _litellm_table()
     name = model.partition(",")[0]
     provider, colon, bare = name.partition(":")
@@ -92,12 +119,17 @@ def _litellm_price(model: str) -> Price | None:
         provider, bare = "", name
     elif provider == "litellm":
         provider, bare = "", bare  # carries LiteLLM's own prefix
-    entry = table.get(f"{provider}/{bare}") if provider else None
+    entry: Mapping[str, Any] | None = table.get(f"{provider}/{bare}") if provider else None
     if entry is None:
         entry = table.get(bare)
         # The same model may cost something else elsewhere.
         if entry is not None and provider and not str(entry.get("litellm_provider", "")).startswith(provider):
             entry = None
+    return entry
+
+
+def _litellm_price(model: str) -> Price | None:
+    entry = _litellm_entry(model)
     if entry is None:
         return None
     costs = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
