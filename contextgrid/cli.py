@@ -63,6 +63,7 @@ def check(
     """Validate an experiment and show its grid: rows, columns, partitions, and the calls it would pay for."""
     from contextgrid.grid.costs import describe, estimate
     from contextgrid.grid.experiment import Experiment
+    from contextgrid.grid.matrix import partition_counts
     from contextgrid.report.judges import judge_notes
 
     experiment = Experiment.load(file)
@@ -71,7 +72,7 @@ def check(
     _print_grid(experiment)
     for note in judge_notes(experiment.run, experiment.matrix.columns):
         console.print(f"[yellow]note:[/] {for_terminal(note)}", highlight=False)
-    counts = experiment.matrix.partition_counts(experiment.run)
+    counts = partition_counts(experiment.matrix, experiment.run)
     console.print("\n[bold]Partitions[/]  " + ", ".join(f"{asset} {count}" for asset, count in counts.items()))
     if costs:
         needed = describe(estimate(experiment), experiment.run.call_settings)

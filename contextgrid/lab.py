@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from contextgrid.core.axes import AXES, Generation, Retrieval, settings_of
 from contextgrid.core.errors import ConfigError, ContextGridError, StageError
+from contextgrid.core.matrix import Matrix
 from contextgrid.core.registry import nearest
 from contextgrid.generate.judging import check_answer_metric
 from contextgrid.grid.axis_values import DEFAULT_AXES, AxisValue, axis_values
 from contextgrid.grid.experiment import Experiment
-from contextgrid.grid.matrix import Matrix, build_matrix
+from contextgrid.grid.matrix import build_matrix
 from contextgrid.grid.runner import Runner
 from contextgrid.pipeline import Config
 from contextgrid.report.judges import judge_notes

@@ -11,6 +11,7 @@ from contextgrid.core.documents import Chunk
 from contextgrid.core.errors import ConfigError, ContextGridError
 from contextgrid.core.registry import Spec
 from contextgrid.core.span import Span
+from contextgrid.settings import MAX_RANK
 
 if TYPE_CHECKING:
     from contextgrid.assemble.context import AssembledContext, ContextAssembler
@@ -47,8 +48,8 @@ class Config:
     generator: str | None = None
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ConfigError(f"k must be at least 1, got {self.k}")
+        if not 1 <= self.k <= MAX_RANK:
+            raise ConfigError(f"k must be from 1 to {MAX_RANK}, got {self.k}")
         if self.candidates is not None and self.candidates < self.k:
             raise ConfigError(f"candidates must be at least k={self.k}, got {self.candidates}")
 

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from contextgrid.chunk import chunk_documents
 from contextgrid.core.errors import StageError
 from contextgrid.core.tables import LEADERBOARD, RETRIEVAL_SCORES, RETRIEVED
-from contextgrid.index import PassageIndex, build_index
+from contextgrid.index import PassageIndex
+from contextgrid.models.purpose import calls_for
 from contextgrid.parse import parse_corpus
 
 if TYPE_CHECKING:
     from contextgrid.core.axes import Retrieval
+    from contextgrid.core.matrix import Matrix
     from contextgrid.evalset.llm import LLM
     from contextgrid.generate.judging import Memory
     from contextgrid.generate.lift import LiftReport
-    from contextgrid.grid.matrix import Matrix
     from contextgrid.settings import RunSettings
 
 __all__ = [
@@ -73,6 +74,26 @@ def code_version(stage: str, run: RunSettings, matrix: Matrix) -> str:
     return " ".join([str(version), *parts])
 
 
+def build_index(
+    chunks: pa.Table, embedder: str | None, index: str, run: RunSettings | None = None, *, cell: str | None = None
+) -> PassageIndex:
+    """Index passages; as ``contextgrid.index.build_index``.
+
+    Args:
+        run: says how a hosted embedder is called; by default with plain settings. The index does not depend on it.
+        cell: key of the index in the grid, noted with those calls in the ledger.
+
+    Raises:
+        LLMError: if a hosted embedder fails, or a replay does not hold a call.
+    """
+    from contextgrid.index import build_index as build
+
+    if run is None:
+        return build(chunks, embedder, index)
+    with calls_for(lambda: run.call_settings, "index", cell):
+        return build(chunks, embedder, index)
+
+
 def retrieve(index: PassageIndex, evalset: pa.Table, row: Retrieval, run: RunSettings) -> pa.Table:
     """The ranked passages of every question, ``run.depth`` ranks deep or as many as there are passages.
 
@@ -80,6 +101,9 @@ def retrieve(index: PassageIndex, evalset: pa.Table, row: Retrieval, run: RunSet
 
     Returns:
         Schema ``tables.RETRIEVED``. A question that found nothing has one row with rank 0.
+
+    Raises:
+        LLMError: if a hosted embedder or reranker fails, or a replay does not hold a call.
     """
     from contextgrid.transform import TRANSFORMS
 
@@ -88,9 +112,10 @@ def retrieve(index: PassageIndex, evalset: pa.Table, row: Retrieval, run: RunSet
     passages = index.chunks.num_rows
     depth = min(run.depth, passages)
     candidates = min(row.candidates or max(DEFAULT_CANDIDATES, depth), passages)
-    found, scores = index.search(queries, max(depth, candidates) if row.reranker else depth)
-    if row.reranker:
-        found, scores = _rerank(row.reranker, index, questions, found, scores, candidates)
+    with calls_for(lambda: run.call_settings, "retrieved_ids", row.key):
+        found, scores = index.search(queries, max(depth, candidates) if row.reranker else depth)
+        if row.reranker:
+            found, scores = _rerank(row.reranker, index, questions, found, scores, candidates)
     return _ranked_table(index.chunks, evalset, found[:, :depth], scores[:, :depth])
 
 

@@ -97,10 +97,8 @@ def materialize(
     """Bring the grid up to date in this process, in dependency order, past cells that fail."""
     from contextgrid_dagster.calls import begun
 
-    with (
-        _opened(file, key_prefix, budget) as (opened, instance),
-        begun(opened, fresh=fresh, replay=replay) as graph,
-    ):
+    with _opened(file, key_prefix, budget) as (opened, instance):
+        graph = begun(opened, fresh=fresh, replay=replay)
         planned = _planned(graph, instance, select, rebuild_all=rebuild_all, fresh=fresh)
         if dry_run:
             _print_plan(planned, limit=8)

@@ -56,9 +56,10 @@ class GridGraph:
         self.tables = TableStore(folder)
         self.indexes = IndexStore(folder)
 
-    def with_budget(self, usd: float) -> GridGraph:
-        """The same graph for a run that may spend so many dollars on calls to models."""
-        run = self.experiment.run.model_copy(update={"budget_usd": usd})
+    def calling(self, *, budget_usd: float | None = None, mode: str | None = None) -> GridGraph:
+        """The same graph for a run that calls models otherwise than the experiment says."""
+        asked = {"budget_usd": budget_usd, "calls": mode}
+        run = self.experiment.run.model_copy(update={name: value for name, value in asked.items() if value is not None})
         return GridGraph(replace(self.experiment, run=run), self._storage, self.declaration.key_prefix)
 
     @cached_property

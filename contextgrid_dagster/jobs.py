@@ -30,10 +30,10 @@ def bring_up_to_date_job(graph: GridGraph) -> JobDefinition:
     @op(name=f"{name}_op", pool=MODEL_POOL)
     def bring_up_to_date(context: OpExecutionContext, config: BringUpToDate) -> None:
         """Plan the grid and build what is missing or stale, each partition in its own run."""
-        with begun(graph, budget=config.budget, fresh=config.fresh, replay=config.replay) as ready:
-            planned = plan(ready, context.instance, config.select, rebuild_all=config.rebuild_all, fresh=config.fresh)
-            context.log.info(f"{len(planned.pending)} of {len(planned.steps)} partitions are missing or stale")
-            report = execute(planned, context.instance, finished=lambda outcome: _log(context, outcome))
+        ready = begun(graph, budget=config.budget, fresh=config.fresh, replay=config.replay)
+        planned = plan(ready, context.instance, config.select, rebuild_all=config.rebuild_all, fresh=config.fresh)
+        context.log.info(f"{len(planned.pending)} of {len(planned.steps)} partitions are missing or stale")
+        report = execute(planned, context.instance, finished=lambda outcome: _log(context, outcome))
         for asset, counts in report.counts().items():
             context.log.info(f"{asset}: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()))
         if (spent := spending(report.calls)) is not None:

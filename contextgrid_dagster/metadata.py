@@ -25,7 +25,7 @@ from dagster import (
 from contextgrid.core.fingerprint import fingerprint
 from contextgrid.core.tables import VOLATILE
 from contextgrid.models.meter import Meter
-from contextgrid.report.results import cell_means
+from contextgrid.report.means import cell_means
 
 # Entries that the planner reads back.
 EXPERIMENT = "experiment"

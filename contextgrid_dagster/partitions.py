@@ -22,7 +22,7 @@ from dagster import (
 )
 
 from contextgrid.core.axes import settings_of
-from contextgrid.grid.matrix import Matrix
+from contextgrid.core.matrix import Matrix
 
 RETRIEVAL, GENERATION = "retrieval", "generation"
 # The levels of a row's prefix that are built once and shared by all rows below them.

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks OpenAI's protocol: it answers, judges, rates, and fails on demand.
+"""A server on loopback that speaks OpenAI's protocol: it answers, judges, rates, embeds, reranks, and fails on demand.
 
 Replies are recognised by the prompt and depend on nothing else, so runs can be compared.
 """
@@ -77,8 +77,8 @@ class Loopback:
 
     @property
     def prompts(self) -> list[str]:
-        """The user message of every request."""
-        return [request["messages"][-1]["content"] for request in list(self.requests)]
+        """The user message of every request for a completion."""
+        return [request["messages"][-1]["content"] for request in list(self.requests) if "messages" in request]
 
     def kinds(self) -> Counter[str]:
         """How many requests were answers, judgements and ratings."""
@@ -100,7 +100,7 @@ class Loopback:
     @contextmanager
     def under_way(self, request: dict[str, Any]) -> Iterator[Fault | None]:
         """Count a request; gives what is to go wrong with it."""
-        prompt = request["messages"][-1]["content"]
+        prompt = sent_in(request)
         with self._lock:
             if self.keep:
                 self.requests.append(request)
@@ -141,6 +141,27 @@ def running(model: str = "gpt-4o-mini") -> Iterator[Loopback]:
         yield server
     finally:
         server.close()
+
+
+def sent_in(request: dict[str, Any]) -> str:
+    """What decides about a request: the user message, the texts to embed line by line, or the question to rank for."""
+    if "messages" in request:
+        return str(request["messages"][-1]["content"])
+    return "\n".join(request["input"]) if "input" in request else str(request["query"])
+
+
+def vector_of(text: str, dimensions: int = 64) -> list[float]:
+    """A bag of words: each word adds 1 to the dimension that its hash gives. Not of length 1."""
+    vector = [0.0] * dimensions
+    for word in re.findall(r"\w+", text.lower()):
+        vector[int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big") % dimensions] += 1.0
+    return vector
+
+
+def relevance_of(question: str, passage: str) -> float:
+    """The share of the question's words that the passage holds."""
+    asked, held = (set(re.findall(r"\w+", text.lower())) for text in (question, passage))
+    return len(asked & held) / max(1, len(asked))
 
 
 def kind_of(prompt: str) -> str:
@@ -193,9 +214,7 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
                 self._answer(body, fault)
 
         def _answer(self, body: dict[str, Any], fault: Fault | None) -> None:
-            messages = body["messages"]
-            prompt = messages[-1]["content"]
-            system = messages[0]["content"] if messages[0]["role"] == "system" else None
+            prompt = sent_in(body)
             kind = fault.kind if fault is not None else None
             if fault is not None and kind == "status":
                 return self._send(fault.status, {"error": {"message": f"refused: {prompt}"}}, fault.headers)
@@ -206,12 +225,17 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
                 return None
             if kind == "garbage":
                 return self._send(200, "<html>not a completion</html>")
-            text = "" if kind == "empty" else server.text_for(prompt, system)
-            if kind == "truncated":
-                text = text[: len(text) // 2]
             if fault is not None and kind == "drip":
                 return self._drip(fault.seconds)
             server.count_served()
+            if "messages" not in body:
+                reply = _ranking(body, kind) if "documents" in body else _embeddings(body, kind)
+                return self._send(200, reply)
+            messages = body["messages"]
+            system = messages[0]["content"] if messages[0]["role"] == "system" else None
+            text = "" if kind == "empty" else server.text_for(prompt, system)
+            if kind == "truncated":
+                text = text[: len(text) // 2]
             return self._send(200, _completion(body, messages, text, usage=kind != "no_usage"))
 
         def _drip(self, seconds: float) -> None:
@@ -252,4 +276,31 @@ def _completion(body: dict[str, Any], messages: list[dict[str, str]], text: str,
     if usage:
         sent, said = sum(len(message["content"].split()) for message in messages), len(text.split())
         answer["usage"] = {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}
+    return answer
+
+
+def _embeddings(body: dict[str, Any], kind: Kind | None) -> dict[str, Any]:
+    """Vectors in reverse order, for clients have to look at ``index``; only half of them where broken off."""
+    texts: list[str] = [] if kind == "empty" else body["input"]
+    if kind == "truncated":
+        texts = texts[: len(texts) // 2]
+    data = [
+        {"object": "embedding", "index": number, "embedding": vector_of(text, body.get("dimensions") or 64)}
+        for number, text in enumerate(texts)
+    ]
+    tokens = 0 if kind == "no_usage" else sum(len(text.split()) for text in texts)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "model": body["model"], "data": data[::-1], "usage": usage}
+
+
+def _ranking(body: dict[str, Any], kind: Kind | None) -> dict[str, Any]:
+    """As Cohere and vLLM reply, best first."""
+    passages: list[str] = [] if kind == "empty" else body["documents"]
+    if kind == "truncated":
+        passages = passages[: len(passages) // 2]
+    rated = [{"index": n, "relevance_score": relevance_of(body["query"], text)} for n, text in enumerate(passages)]
+    answer: dict[str, Any] = {"id": "1", "results": sorted(rated, key=lambda row: -row["relevance_score"])}
+    if kind != "no_usage":
+        tokens = sum(len(body["query"].split()) + len(text.split()) for text in passages)
+        answer |= {"usage": {"total_tokens": tokens}, "meta": {"billed_units": {"search_units": 1}}}
     return answer

@@ -21,6 +21,7 @@ from dagster._core.loader import LoadingContextForTest
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.fingerprint import fingerprint
 from contextgrid.grid.experiment import Experiment
+from contextgrid.grid.matrix import partition_counts
 from contextgrid.stages import code_version
 from contextgrid_dagster import build_definitions
 from contextgrid_dagster.executor import Kind, execute
@@ -52,7 +53,7 @@ def graph(tmp_path: Path) -> GridGraph:
 
 def test_partition_counts_are_those_of_the_matrix(graph: GridGraph) -> None:
     counts = {name: len(graph.partitions(name)) for name in graph.names}
-    assert counts == graph.experiment.matrix.partition_counts(graph.experiment.run)
+    assert counts == partition_counts(graph.experiment.matrix, graph.experiment.run)
 
 
 def test_assets_are_declared_upstream_first(graph: GridGraph) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
+from contextgrid.grid.matrix import partition_counts
 
 VALID = """\
 name: demo
@@ -230,7 +231,8 @@ def test_a_variable_that_is_set_is_replaced(folder: Path, monkeypatch: pytest.Mo
 
 
 def test_the_partition_counts_follow_the_matrix(folder: Path) -> None:
-    counts = load(folder, VALID).matrix.partition_counts()
+    experiment = load(folder, VALID)
+    counts = partition_counts(experiment.matrix, experiment.run)
     assert (counts["chunks"], counts["index"], counts["answers"]) == (2, 4, 12)
-    no_columns = load(folder, VALID.replace("generator: [extractive, llm]", "generator: null")).matrix
-    assert "answers" not in no_columns.partition_counts()
+    nothing = load(folder, VALID.replace("generator: [extractive, llm]", "generator: null"))
+    assert "answers" not in partition_counts(nothing.matrix, nothing.run)

@@ -22,6 +22,7 @@ from dagster_shared.serdes import serialize_value
 from contextgrid.core.fingerprint import fingerprint
 from contextgrid.core.tables import JUDGE_SCORES
 from contextgrid.grid.experiment import Experiment
+from contextgrid.grid.matrix import partition_counts
 from contextgrid.models import LLMError, register_provider
 from contextgrid.models.reply import Reply
 from contextgrid_dagster import build_definitions
@@ -141,8 +142,8 @@ def bench(built_folder: Path, tmp_path: Path) -> Iterator[Bench]:
 
 def run(bench: Bench, *selections: str, fresh: bool = False, **options: Any) -> ExecutionReport:
     """What ``contextgrid-dagster materialize`` does."""
-    with begun(bench.graph(), fresh=fresh, **options) as graph:
-        return execute(plan(graph, bench.instance, selections, fresh=fresh), bench.instance)
+    graph = begun(bench.graph(), fresh=fresh, **options)
+    return execute(plan(graph, bench.instance, selections, fresh=fresh), bench.instance)
 
 
 def asked(work: Callable[[], object]) -> list[tuple[str, str]]:
@@ -262,7 +263,7 @@ def test_judges_are_left_out_where_nothing_can_judge(tmp_path: Path) -> None:
             graph = fresh.graph()
             assert ("judge_scores" in graph.names) == (model != "offline:reader")
             counts = {name: len(graph.partitions(name)) for name in graph.names}
-            assert counts == graph.experiment.matrix.partition_counts(graph.experiment.run)
+            assert counts == partition_counts(graph.experiment.matrix, graph.experiment.run)
 
 
 def test_a_column_that_cannot_be_judged_has_an_empty_table_and_says_why(tmp_path: Path) -> None:

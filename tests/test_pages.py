@@ -124,7 +124,8 @@ def test_config_is_frozen_with_generator_last_and_prompt_and_model_before_it() -
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"k": 0}, "k must be at least 1"), ({"candidates": 2}, "candidates")]
+    ("settings", "message"),
+    [({"k": 0}, "k must be from 1"), ({"k": 10_001}, "k must be from 1"), ({"candidates": 2}, "candidates")],
 )
 def test_a_config_that_cannot_work_is_refused(settings: dict[str, int], message: str) -> None:
     with pytest.raises(cg.ContextGridError, match=message):

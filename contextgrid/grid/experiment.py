@@ -14,12 +14,13 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from contextgrid.core.axes import AXES, Generation
 from contextgrid.core.errors import ConfigError, ContextGridError, CorpusError
+from contextgrid.core.matrix import Matrix
 from contextgrid.core.registry import nearest
 from contextgrid.generate.judging import check_answer_metric
 from contextgrid.generate.prompts import DEFAULT_PROMPT, check_prompt
 from contextgrid.grid.axis_values import DEFAULT_AXES, AxisValue, axis_values
 from contextgrid.grid.experiment_yaml import is_prompt_text, read_yaml, refuse_secrets
-from contextgrid.grid.matrix import Matrix, build_matrix
+from contextgrid.grid.matrix import build_matrix
 from contextgrid.models import build_model
 from contextgrid.models.calls import CallMode, has_price, unpriced
 from contextgrid.models.settings import mode_of_environment

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
 from contextgrid.core.axes import AXES, GENERATION_AXES, RETRIEVAL_AXES, Generation, Retrieval
 from contextgrid.core.errors import ConfigError
+from contextgrid.core.matrix import Matrix as Matrix
 from contextgrid.core.registry import Spec, nearest
 from contextgrid.generate import MODEL_BACKED
 from contextgrid.grid.axis_values import AxisValue as AxisValue
@@ -22,63 +23,31 @@ if TYPE_CHECKING:
 C = TypeVar("C", Retrieval, Generation)
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """The grid: every row answers through every column.
+def judges(matrix: Matrix, run: RunSettings) -> dict[str, str]:
+    """Spec of the model that judges each column, by column key, without columns that nothing can judge."""
+    found = {column.key: run.judge_model(column.model) for column in matrix.columns}
+    return {key: model for key, model in found.items() if model is not None}
 
-    ``dropped`` counts the combinations that cannot be built, by reason; ``collapsed`` those that differed
-    from another only in an axis that could not matter (a prompt under ``extractive``), or in spelling.
-    """
 
-    rows: tuple[Retrieval, ...]
-    columns: tuple[Generation, ...]
-    baseline: Retrieval
-    dropped: Mapping[str, int]
-    collapsed: int
-
-    def row(self, key: str) -> Retrieval:
-        """The row with this partition key."""
-        return _by_key(self.rows, key, "row")
-
-    def column(self, key: str) -> Generation:
-        """The column with this partition key."""
-        return _by_key(self.columns, key, "column")
-
-    def unique(self, level: str) -> dict[str, Retrieval]:
-        """One row for each distinct prefix: ``level`` is ``parser_key``, ``chunks_key``, ``index_key`` or ``key``."""
-        found: dict[str, Retrieval] = {}
-        for row in self.rows:
-            found.setdefault(getattr(row, level), row)
-        return found
-
-    def judges(self, run: RunSettings) -> dict[str, str]:
-        """Spec of the model that judges each column, by column key, without columns that nothing can judge."""
-        found = {column.key: run.judge_model(column.model) for column in self.columns}
-        return {key: model for key, model in found.items() if model is not None}
-
-    def partition_counts(self, run: RunSettings | None = None) -> dict[str, int]:
-        """How many partitions each asset of the grid has, in flow order (1 for an unpartitioned asset).
-
-        Args:
-            run: says whether answers are judged; they are not without it.
-        """
-        rows, columns = len(self.rows), len(self.columns)
-        counts = {
-            "corpus": 1,
-            "evalset": 1,
-            "generation_spec": columns,
-            "documents": len(self.unique("parser_key")),
-            "chunks": len(self.unique("chunks_key")),
-            "index": len(self.unique("index_key")),
-            "retrieved_ids": rows,
-            "retrieval_scores": rows,
-            "answers": rows * columns,
-            "lexical_scores": rows * columns,
-            "judge_scores": rows * columns if run is not None and self.judges(run) else 0,
-            "lift_reports": rows * columns,
-            "leaderboard": 1,
-        }
-        return {asset: count for asset, count in counts.items() if count}
+def partition_counts(matrix: Matrix, run: RunSettings) -> dict[str, int]:
+    """How many partitions each asset of a grid has, in flow order (1 for an unpartitioned asset)."""
+    rows, columns = len(matrix.rows), len(matrix.columns)
+    counts = {
+        "corpus": 1,
+        "evalset": 1,
+        "generation_spec": columns,
+        "documents": len(matrix.unique("parser_key")),
+        "chunks": len(matrix.unique("chunks_key")),
+        "index": len(matrix.unique("index_key")),
+        "retrieved_ids": rows,
+        "retrieval_scores": rows,
+        "answers": rows * columns,
+        "lexical_scores": rows * columns,
+        "judge_scores": rows * columns if judges(matrix, run) else 0,
+        "lift_reports": rows * columns,
+        "leaderboard": 1,
+    }
+    return {asset: count for asset, count in counts.items() if count}
 
 
 def build_matrix(
@@ -181,13 +150,6 @@ def _refuse_shared_keys(configurations: Sequence[Retrieval | Generation]) -> Non
         other = owners.setdefault(configuration.key, configuration)
         if other != configuration:
             raise ConfigError(f"grid: {other} and {configuration} would share the key {other.key!r}; rename one")
-
-
-def _by_key(configurations: Sequence[C], key: str, kind: str) -> C:
-    for configuration in configurations:
-        if configuration.key == key:
-            return configuration
-    raise ConfigError(f"no {kind} has the key {key!r}")
 
 
 def _reasons(dropped: Mapping[str, int]) -> str:

@@ -85,7 +85,10 @@ class Runner:
         """The index the row searches."""
         from contextgrid.stages import build_index
 
-        return self._once(("index", row.index_key), lambda: build_index(self.chunks(row), row.embedder, row.index))
+        return self._once(
+            ("index", row.index_key),
+            lambda: build_index(self.chunks(row), row.embedder, row.index, self.run, cell=row.index_key),
+        )
 
     def retrieved(self, row: Retrieval, evalset: EvalSet, run: RunSettings) -> pa.Table:
         """The row's ranked passages for every question."""

@@ -116,17 +116,15 @@ class MeteredBatches:
                 f" model {self.name!r} for {len(missing)} of {len(texts)} inputs (the first: {missing[0]});"
                 " record them by running once without replay"
             )
-        paid = self._pay_all(missing, texts)
-        found.update((key, reply) for key, reply in paid.items() if reply.stored)
-        served = [found[key] if key in found else paid[key] for key in keys]
-        # What was paid was counted when it arrived.
-        new = {key for key, reply in paid.items() if not reply.stored}
-        for key, reply in zip(keys, served, strict=True):
-            if key in new:
-                new.remove(key)
+        found |= self._pay_all(missing, texts)
+        # What was paid was counted when it arrived; repeated inputs cost nothing.
+        counted = {key for key, reply in found.items() if not reply.stored}
+        for key in keys:
+            if key in counted:
+                counted.remove(key)
             else:
-                self._count(replace(reply, stored=True))
-        return served
+                self._count(replace(found[key], stored=True))
+        return [found[key] for key in keys]
 
     def _pay_all(self, missing: Sequence[str], texts: Mapping[str, str]) -> dict[str, Reply]:
         if not missing:
@@ -149,8 +147,7 @@ class MeteredBatches:
                 raise
 
         paid: dict[str, Reply] = {}
-        results = map_in_order(self, pay, batches)
-        for result in results:
+        for result in map_in_order(self, pay, batches):
             if isinstance(result, Exception):
                 raise result
             paid.update(result)

@@ -76,7 +76,7 @@ class HostedLLM:
         Raises:
             LLMError: if it is not installed.
         """
-        load_litellm()
+        _litellm()
 
     def complete(self, prompt: str, *, max_tokens: int = 512) -> str:
         """The reply to ``prompt`` as a single user message.
@@ -96,7 +96,7 @@ class HostedLLM:
             system: a system message that goes before the prompt.
             timeout: seconds, instead of the option's.
         """
-        litellm = load_litellm()
+        litellm = _litellm()
         arguments = {"temperature": _TEMPERATURE, **self.options, "timeout": timeout or self.timeout}
         arguments["api_key"] = key_for(self.name, self.provider, arguments.pop("key_env", None), self.options)
         prefix = "" if self.provider == "litellm" else f"{self.provider}/"
@@ -200,7 +200,7 @@ def address(value: str) -> str:
     return value
 
 
-def variable(value: str) -> str:
+def variable_name(value: str) -> str:
     """The value, if it can be the name of an environment variable; else ``ValueError``."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError(value)
@@ -215,7 +215,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "api_base": ("an address such as http://localhost:8000/v1, without a password", address),
     "api_version": ("the provider's version string", _text),
     "timeout": ("seconds, more than 0", _duration),
-    "key_env": ("the name of an environment variable", variable),
+    "key_env": ("the name of an environment variable", variable_name),
 }
 _TEMPERATURE, _TIMEOUT = 0.0, 120.0
 _TALKATIVE = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "anthropic", "httpx", "httpcore")
@@ -227,7 +227,7 @@ _OWN_PREFIX = re.compile(r"\A(?:(?:litellm\.)?\w*Error: )+(?:\w+Exception - )?")
 
 
 @lru_cache(maxsize=1)
-def load_litellm() -> Any:
+def _litellm() -> Any:
     """LiteLLM, imported and made quiet.
 
     Raises:

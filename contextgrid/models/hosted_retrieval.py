@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.models.base import LLMError
-from contextgrid.models.hosted import address, failure, key_for, load_litellm, variable
+from contextgrid.models.hosted import _litellm, address, failure, key_for, variable_name
 from contextgrid.models.prices import Tariff
 from contextgrid.models.reply import Reply
 
@@ -54,7 +54,7 @@ class Service:
             raise ConfigError(f"{self.plugin}: write provider/model, as in openai/text-embedding-3-small")
         for name, read, wanted in (
             ("api_base", address, "an address such as http://localhost:8000/v1, without a password"),
-            ("key_env", variable, "the name of an environment variable"),
+            ("key_env", variable_name, "the name of an environment variable"),
         ):
             value = getattr(self, name)
             try:
@@ -121,28 +121,34 @@ class EmbeddingEndpoint:
         return self.service.limit_group
 
     def prepare(self) -> None:
-        load_litellm()
+        _litellm()
 
     def worst_case(self, text: str, tariff: Tariff) -> float:
         return tariff.usd(_size(text) + _FRAME, 0) or 0.0
 
     def call(self, inputs: Sequence[str], *, timeout: float, tariff: Tariff | None) -> list[Reply]:
-        litellm = load_litellm()
+        litellm = _litellm()
         arguments = self.service.arguments(timeout)
         if self.dimensions is not None:
             arguments["dimensions"] = self.dimensions
+            if self.service.provider == "openai":
+                # LiteLLM leaves it out for any but OpenAI's own models.
+                arguments["allowed_openai_params"] = ["dimensions"]
         try:
             response = litellm.embedding(input=list(inputs), encoding_format="float", drop_params=True, **arguments)
-            rows = sorted((int(row["index"]), row["embedding"]) for row in response.data)
+            rows = sorted((int(row["index"]), list(row["embedding"])) for row in response.data)
             total = getattr(response.usage, "prompt_tokens", None)
         except Exception as error:  # noqa: BLE001 - every provider raises its own classes
             # Not chained: the original may hold the key or texts, and logs print causes.
             raise failure(self.name, error, inputs) from None
         if [index for index, _ in rows] != list(range(len(inputs))):
             raise LLMError(f"model {self.name!r} returned {len(rows)} vectors for {len(inputs)} texts")
-        vectors = [_packed(self.name, vector) for _, vector in rows]
-        if len({len(vector) for vector in vectors}) > 1:
+        lengths = {len(vector) for _, vector in rows}
+        if len(lengths) > 1:
             raise LLMError(f"model {self.name!r} returned vectors of different lengths")
+        if self.dimensions is not None and lengths != {self.dimensions}:
+            raise LLMError(f"model {self.name!r} returned vectors of length {lengths.pop()}, not {self.dimensions}")
+        vectors = [_packed(self.name, vector) for _, vector in rows]
         # Providers count the tokens of a whole call; a server that does not count says 0.
         counted = _shares(total, [_size(text) for text in inputs]) if total else [None] * len(inputs)
         return [
@@ -174,7 +180,7 @@ class RerankEndpoint:
         return self.service.limit_group
 
     def prepare(self) -> None:
-        load_litellm()
+        _litellm()
 
     def worst_case(self, text: str, tariff: Tariff) -> float:
         question, passages = json.loads(text)
@@ -184,10 +190,11 @@ class RerankEndpoint:
         return tariff.usd(sum(sizes) + len(sizes) * (asked + _FRAME), searches) or 0.0
 
     def call(self, inputs: Sequence[str], *, timeout: float, tariff: Tariff | None) -> list[Reply]:
-        return [self._scored(*json.loads(text), timeout, tariff) for text in inputs]
+        return [self._scored(text, timeout, tariff) for text in inputs]
 
-    def _scored(self, question: str, passages: list[str], timeout: float, tariff: Tariff | None) -> Reply:
-        litellm = load_litellm()
+    def _scored(self, text: str, timeout: float, tariff: Tariff | None) -> Reply:
+        question, passages = json.loads(text)
+        litellm = _litellm()
         try:
             response = litellm.rerank(
                 query=question,

@@ -25,7 +25,8 @@ class Purpose:
     cell: str | None = None
 
 
-_purpose: ContextVar[Purpose] = ContextVar("purpose", default=Purpose())
+_PLAIN = Purpose()
+_purpose: ContextVar[Purpose] = ContextVar("purpose", default=_PLAIN)
 
 
 @contextmanager

@@ -10,12 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextgrid.core.tables import LEADERBOARD
-from contextgrid.report.results import LEXICAL_NAMES, cell_means
+from contextgrid.report.means import LEXICAL_NAMES, cell_means
 from contextgrid.score.statistics import Mean, as_floats, indistinguishable_from_best, mean_of
 
 if TYPE_CHECKING:
+    from contextgrid.core.matrix import Matrix
     from contextgrid.generate.lift import LiftReport
-    from contextgrid.grid.matrix import Matrix
     from contextgrid.settings import RunSettings
 
 

@@ -19,8 +19,9 @@ from dagster import (
 )
 
 from contextgrid.core.errors import ConfigError
+from contextgrid.core.matrix import Matrix
 from contextgrid.grid.experiment import Experiment
-from contextgrid.grid.matrix import Matrix
+from contextgrid.grid.matrix import judges
 from contextgrid.settings import RunSettings
 from contextgrid.stages import code_version
 from contextgrid_dagster.automation import on_changed_content
@@ -81,7 +82,7 @@ class Declaration:
     @cached_property
     def judges(self) -> dict[str, str]:
         """Spec of the model that judges each column, by column key; empty where nothing is judged."""
-        return self.matrix.judges(self.run)
+        return judges(self.matrix, self.run)
 
     def key(self, name: str) -> AssetKey:
         """The key of an asset."""

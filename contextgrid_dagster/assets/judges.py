@@ -11,7 +11,7 @@ from contextgrid import stages
 from contextgrid.core.tables import JUDGE_SCORES
 from contextgrid.generate.judging import coverage_warnings
 from contextgrid.models.calls import count_calls
-from contextgrid.report.results import cell_means
+from contextgrid.report.means import cell_means
 from contextgrid_dagster.assets.declaration import Declaration
 from contextgrid_dagster.metadata import (
     FAILED_VERDICTS,

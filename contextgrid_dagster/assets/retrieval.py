@@ -68,7 +68,7 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
     def index(context: AssetExecutionContext, chunks: pa.Table) -> MaterializeResult[Any]:
         """The passages made searchable, saved as one file."""
         row = matrix.unique(INDEX)[context.partition_key]
-        built = stages.build_index(chunks, row.embedder, row.index)
+        built = stages.build_index(chunks, row.embedder, row.index, run, cell=context.partition_key)
         return materialised(
             built,
             version=built.fingerprint(),
