@@ -23,7 +23,7 @@ def findings(lifts: Mapping[str, LiftReport]) -> list[str]:
     if shown:
         kept = sum(adjusted <= ALPHA for adjusted in holm([_p(report) for report in compared]))
         sentences.append(
-            f"Of {len(shown)} answer changes beyond noise, {kept} remain when corrected for {len(compared)} comparisons"
+            f"Answer changes beyond noise: {len(shown)}, of which {kept} when corrected for {len(compared)} comparisons"
             f" (Holm){'' if kept else ': take them for candidates and test them on more questions'}."
         )
     rows = short_names([report.cell.partition("|")[2] for report in lifts.values()])
