@@ -61,7 +61,7 @@ def check(
     costs: Annotated[bool, typer.Option(help="Retrieve, to see which calls to models are needed. Calls none.")] = True,
 ) -> None:
     """Validate an experiment and show its grid: rows, columns, partitions, and the calls it would pay for."""
-    from contextgrid.grid.costs import describe, estimate
+    from contextgrid.grid.costs import stated_needs
     from contextgrid.grid.experiment import Experiment
     from contextgrid.grid.matrix import partition_counts
     from contextgrid.report.judges import judge_notes
@@ -75,8 +75,7 @@ def check(
     counts = partition_counts(experiment.matrix, experiment.run)
     console.print("\n[bold]Partitions[/]  " + ", ".join(f"{asset} {count}" for asset, count in counts.items()))
     if costs:
-        needed = describe(estimate(experiment), experiment.run.call_settings)
-        for line in needed or ["no calls that cost anything"]:
+        for line in stated_needs(experiment):
             console.print(f"[bold]Calls[/]  {for_terminal(line)}", highlight=False, soft_wrap=True)
 
 

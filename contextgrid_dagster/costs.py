@@ -12,6 +12,8 @@ from contextgrid.generate.judging import Memory
 from contextgrid.grid.costs import Estimate, Estimator, describe
 from contextgrid.grid.rehearsal import made_up_answer, made_up_verdict, stand_in
 from contextgrid.grid.runner import Runner
+from contextgrid.models.purpose import no_calls
+from contextgrid_dagster.assets.declaration import CALL_MODELS
 from contextgrid_dagster.assets.inputs import evalset_table, generation_spec_table
 from contextgrid_dagster.graph import Node
 from contextgrid_dagster.planner import Plan
@@ -20,10 +22,15 @@ from contextgrid_dagster.planner import Plan
 def describe_costs(plan: Plan) -> list[str]:
     """Calls and dollars that the pending partitions of a plan need, net of what the ledger holds, in words."""
     try:
-        estimate = estimate_plan(plan)
+        with no_calls():
+            estimate = estimate_plan(plan)
     except ContextGridError as error:
         return [f"their number is not known: {error}"]
-    return describe(estimate, plan.graph.experiment.run.call_settings) or ["no paid calls"]
+    said = describe(estimate, plan.graph.experiment.run.call_settings)
+    retrieval = [step for step in plan.pending if step.node.asset not in CALL_MODELS]
+    if any(plan.graph.calls_model(step.node) for step in retrieval):
+        said.append("calls that embed or rerank passages are not counted")
+    return said or ["no paid calls"]
 
 
 def estimate_plan(plan: Plan) -> Estimate:
@@ -52,7 +59,7 @@ class _Rehearsal:
         for step in self._plan.pending:
             if any(parent in blocked for parents in self._graph.parents(step.node).values() for parent in parents):
                 blocked.add(step.node)
-            elif self._graph.calls_model(step.node):
+            elif step.node.asset in CALL_MODELS and self._graph.calls_model(step.node):
                 cell = str(step.node.partition)
                 if step.node.asset == "answers":
                     self._answers[cell] = self._answer(cell)

@@ -120,8 +120,12 @@ class GridGraph:
         return any((given.metadata or {}).get("allow_missing_partitions") for given in inputs)
 
     def calls_model(self, node: Node) -> bool:
-        """Whether a model is called to build a partition."""
+        """Whether a model or another paid service is called to build a partition."""
         column = str(node.partition).partition("|")[0]
+        if node.asset in ("index", "retrieved_ids"):
+            rows = self.experiment.matrix.unique("index_key" if node.asset == "index" else "key")
+            row = rows[str(node.partition)]
+            return row.index_is_hosted if node.asset == "index" else row.retrieval_is_hosted
         if node.asset == "judge_scores":
             return column in self.declaration.judges
         return node.asset == "answers" and self.experiment.matrix.column(column).model is not None

@@ -26,6 +26,16 @@ class Retrieval:
     candidates: int | None = None
 
     @property
+    def index_is_hosted(self) -> bool:
+        """Whether a service is called to embed the passages, and later the questions."""
+        return _is_hosted(self.embedder)
+
+    @property
+    def retrieval_is_hosted(self) -> bool:
+        """Whether a service is called to embed the questions or to rerank."""
+        return self.index_is_hosted or _is_hosted(self.reranker)
+
+    @property
     def parser_key(self) -> str:
         """Partition key of the documents this row reads."""
         return encode(self.parser)
@@ -84,6 +94,10 @@ def _encode_part(part: str) -> str:
 
 def _escape(text: str, keep: str = "") -> str:
     return re.sub(rf"[^A-Za-z0-9.{keep}-]", lambda found: f"_x{ord(found[0]):x}_", text)
+
+
+def _is_hosted(spec: str | None) -> bool:
+    return spec is not None and spec.partition(":")[0].strip() == "hosted"
 
 
 def _join(*axes: str | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from contextgrid.core.errors import ContextGridError
 from contextgrid.models.calls import CallSettings, MeteredLLM, open_model
 from contextgrid.models.session import session_of
 
@@ -151,20 +152,31 @@ class Estimator:
         return Estimate(tuple(needed))
 
 
+def stated_needs(experiment: Experiment) -> list[str]:
+    """Calls and dollars that running an experiment would need now, in words."""
+    try:
+        needed = describe(estimate(experiment), experiment.run.call_settings)
+    except ContextGridError as error:
+        return [f"their number is not known: {error}"]
+    return needed or ["no calls that cost anything"]
+
+
 def estimate(experiment: Experiment) -> Estimate:
-    """What running an experiment would need now. Retrieval is run for it in memory, models are not called.
+    """What running an experiment would need now. Retrieval is run for it in memory, nothing is called.
 
     Answers that are not in the ledger are made up, so what judges will be asked about them is a guess.
 
     Raises:
-        ContextGridError: if documents, questions or prompts cannot be read.
+        ContextGridError: if documents, questions or prompts cannot be read, or if hosted embeddings or rankings
+            are needed that the ledger does not hold yet.
     """
     from contextgrid.generate.judging import judge_for
+    from contextgrid.models.purpose import no_calls
 
     run = experiment.run
     judges = {column: judge_for(run, column.model) for column in experiment.matrix.columns}
     asking = [column for column in judges if _is_paid(column.model, run) or _is_paid(_spec(judges[column]), run)]
-    if not asking:
+    if not asking and not any(row.retrieval_is_hosted for row in experiment.matrix.rows):
         return Estimate()
     from contextgrid.evalset import evalset_to_table
     from contextgrid.grid.rehearsal import made_up_answer, made_up_verdict, stand_in
@@ -177,7 +189,8 @@ def estimate(experiment: Experiment) -> Estimate:
     estimator = Estimator(run.call_settings)
     verdicts: dict[str, Memory] = {}
     for row in experiment.matrix.rows:
-        retrieved = runner.retrieved(row, evalset, run)
+        with no_calls():
+            retrieved = runner.retrieved(row, evalset, run)
         for column in asking:
             model = None if column.model is None else stand_in(column.model, "answers", estimator, made_up_answer)
             answers = answer(retrieved, experiment.generation_spec(column), run, model)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from contextgrid.core.errors import ConfigError
+from contextgrid.models.base import LLMError
 from contextgrid.models.calls import unpriced
 from contextgrid.models.concurrency import map_in_order
 from contextgrid.models.ledger import Entry
@@ -16,7 +17,7 @@ from contextgrid.models.limiter import limiter
 from contextgrid.models.meter import Meter, meters_of_context
 from contextgrid.models.metered import ReplayMiss, hash_of
 from contextgrid.models.prices import Tariff
-from contextgrid.models.purpose import purpose
+from contextgrid.models.purpose import may_call, purpose
 from contextgrid.models.reply import Reply
 from contextgrid.models.retrying import abandon_after, call_with_retries
 from contextgrid.models.session import Session, session_of
@@ -115,6 +116,11 @@ class MeteredBatches:
                 f"replay: the ledger {self._ledger.name if self._ledger else ''} holds no {self._endpoint.kind} of"
                 f" model {self.name!r} for {len(missing)} of {len(texts)} inputs (the first: {missing[0]});"
                 " record them by running once without replay"
+            )
+        if missing and not may_call():
+            raise LLMError(
+                f"{len(missing)} of {len(texts)} inputs of {self._endpoint.kind} model {self.name!r} are not in the"
+                " ledger, and nothing is called here; run once to pay for them"
             )
         found |= self._pay_all(missing, texts)
         # What was paid was counted when it arrived; repeated inputs cost nothing.

@@ -42,3 +42,21 @@ def calls_for(settings: Callable[[], CallSettings], stage: str, cell: str | None
 def purpose() -> Purpose:
     """What calls are for here; outside any stage, plain settings without a ledger of their own."""
     return _purpose.get()
+
+
+_forbidden: ContextVar[bool] = ContextVar("forbidden", default=False)
+
+
+@contextmanager
+def no_calls() -> Iterator[None]:
+    """Inside the block, plugins serve what the ledger holds and call nothing, as estimates have to."""
+    token = _forbidden.set(True)
+    try:
+        yield
+    finally:
+        _forbidden.reset(token)
+
+
+def may_call() -> bool:
+    """Whether no :func:`no_calls` is open here."""
+    return not _forbidden.get()
