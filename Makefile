@@ -30,8 +30,10 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/installed  ## the figures that the README quotes
+bench: .venv/installed-dev  ## the figures that the README quotes
 	$(BIN)/python -m benchmarks.grid
+	$(BIN)/python -m benchmarks.judging
+	$(BIN)/python -m benchmarks.ledger
 
 clean:
 	rm -rf .venv .contextgrid examples/handbook/.contextgrid examples/handbook/results
