@@ -127,7 +127,9 @@ def run(
     if skipped or unjudged:
         left_out = f"{skipped} answers, {unjudged} verdicts"
         errors.print(f"[red]skipped_budget:[/] {left_out}; run again to get them", highlight=False)
-    if results.failed or skipped or unjudged:
+    for line in results.lost_metrics:
+        errors.print(f"[red]failed:[/] {for_terminal(line)}", highlight=False, soft_wrap=True)
+    if results.failed or skipped or unjudged or results.lost_metrics:
         raise typer.Exit(1)
 
 

@@ -477,3 +477,22 @@ def test_an_experiment_with_one_model_answers_and_judges_with_it(server: Loopbac
     assert results.best.coverage["judge_usd_per_1k"].mean is not None
     assert any(line.startswith("Verdicts: ") for line in results.spending())
     assert results.leaderboard["answer_metric"].to_pylist() == ["faithfulness"] * 2
+
+
+def test_a_metric_whose_every_verdict_failed_is_named_and_a_mean_over_few_says_so() -> None:
+    class Lost:
+        name = "lost"
+        in_order = True
+
+        def complete(self, prompt: str, *, max_tokens: int = 512) -> str:
+            return "no JSON at all"
+
+    corpus = cg.Corpus.from_texts({"a.md": "Refunds take thirty days of purchase."})
+    item = cg.EvalItem("q1", "How long do refunds take?", (cg.GoldAnchor("a.md", "thirty days"),))
+    lab = cg.Lab(corpus, judge_llm=Lost()).grid(index="bm25", embedder=None, generator="extractive")
+    results = lab.run(cg.EvalSet("es", (item, cg.EvalItem("q2", "Who chairs?", answerable=False))))
+    assert [line.partition(":")[0] for line in results.lost_metrics] == ["faithfulness", "answer_relevancy"]
+    frame = results.to_pandas()
+    assert frame["recall@5_n"].tolist() == [1]
+    assert frame["faithfulness_n"].tolist() == [0]
+    assert "answer_quality_n" not in frame

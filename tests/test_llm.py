@@ -284,3 +284,10 @@ def test_nothing_imports_litellm_before_the_first_call() -> None:
         "import contextgrid.generate; sys.exit('litellm' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_key_that_was_used_is_cut_from_errors_whatever_its_variable_is_called() -> None:
+    from contextgrid.models.hosted import failure
+
+    refused = Exception("Incorrect API key provided: Zq9-hush-7781-blah. You can find yours online.")
+    assert "hush" not in str(failure("openai:x", refused, [], "Zq9-hush-7781-blah"))

@@ -118,7 +118,7 @@ class HostedLLM:
             text, finish = choice.message.content, choice.finish_reason
         except Exception as error:  # noqa: BLE001 - every provider raises its own classes
             # Not chained: the original may hold the key or the prompt, and logs print causes.
-            raise failure(self.name, error, [prompt, system or ""]) from None
+            raise failure(self.name, error, [prompt, system or ""], arguments["api_key"]) from None
         if not text and finish != "stop":
             raise LLMError(f"model {self.name!r} returned no text (finish reason {finish!r}, max_tokens={max_tokens})")
         usage = getattr(response, "usage", None)
@@ -259,9 +259,15 @@ def _cost(usd: Any) -> float | None:
     return float(usd) if isinstance(usd, int | float) and math.isfinite(usd) and usd >= 0 else None
 
 
-def failure(name: str, error: Exception, sent: Sequence[str]) -> LLMError:
-    """What a call raised as an error that holds neither a key nor what was sent."""
+def failure(name: str, error: Exception, sent: Sequence[str], key: str | None = None) -> LLMError:
+    """What a call raised as an error that holds neither a key nor what was sent.
+
+    Args:
+        key: the key that was used, where it is known; others are recognised by their look or their variable.
+    """
     message = _OWN_PREFIX.sub("", without_texts(str(error), sent)).strip() or "no message"
+    if key:
+        message = message.replace(key, "(key)")
     for variable, value in os.environ.items():
         if len(value) >= 8 and _SECRET_NAME.search(variable):
             message = message.replace(value, "(key)")

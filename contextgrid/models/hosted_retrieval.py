@@ -140,7 +140,7 @@ class EmbeddingEndpoint:
             total = getattr(response.usage, "prompt_tokens", None)
         except Exception as error:  # noqa: BLE001 - every provider raises its own classes
             # Not chained: the original may hold the key or texts, and logs print causes.
-            raise failure(self.name, error, inputs) from None
+            raise failure(self.name, error, inputs, arguments["api_key"]) from None
         if [index for index, _ in rows] != list(range(len(inputs))):
             raise LLMError(f"model {self.name!r} returned {len(rows)} vectors for {len(inputs)} texts")
         lengths = {len(vector) for _, vector in rows}
@@ -195,6 +195,7 @@ class RerankEndpoint:
     def _scored(self, text: str, timeout: float, tariff: Tariff | None) -> Reply:
         question, passages = json.loads(text)
         litellm = _litellm()
+        arguments = self.service.arguments(timeout)
         try:
             response = litellm.rerank(
                 query=question,
@@ -202,12 +203,12 @@ class RerankEndpoint:
                 top_n=len(passages),
                 return_documents=False,
                 drop_params=True,
-                **self.service.arguments(timeout),
+                **arguments,
             )
             rated = sorted((int(row["index"]), float(row["relevance_score"])) for row in response.results)
             meta = response.meta or {}
         except Exception as error:  # noqa: BLE001 - every provider raises its own classes
-            raise failure(self.name, error, [question, *passages]) from None
+            raise failure(self.name, error, [question, *passages], arguments["api_key"]) from None
         if [index for index, _ in rated] != list(range(len(passages))):
             raise LLMError(f"model {self.name!r} returned {len(rated)} scores for {len(passages)} passages")
         if not all(math.isfinite(score) for _, score in rated):

@@ -205,11 +205,10 @@ def print_agreement(console: Console, report: AgreementReport) -> None:
     from rich.table import Table
 
     title = f"Agreement with people: {report.name}, {report.dimension}"
-    table = Table(title=for_terminal(title), title_justify="left", box=None, pad_edge=False)
+    table = Table(title=for_terminal(title), title_justify="left", box=None, padding=(0, 1, 0, 0))
     for name in _HEADER:
-        table.add_column(
-            name, justify="left" if name == "metric" else "right", overflow="fold", no_wrap=name != "metric"
-        )
+        first = name == "metric"
+        table.add_column(name, justify="left" if first else "right", overflow="fold", min_width=14 if first else None)
     for position, metric in enumerate(report.measured):
         table.add_row(*map(for_terminal, _cells(metric)), style="bold" if not position else None)
     console.print(table)

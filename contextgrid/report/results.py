@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contextgrid.report.means import COST, JUDGE_COST, cell_means, generation_cost, judge_cost
 from contextgrid.score.statistics import Mean
@@ -123,18 +123,40 @@ class Results:
         tables = [run.judge_scores for run in self.runs if run.judge_scores is not None]
         return sum(table["status"].to_pylist().count("skipped_budget") for table in tables)
 
+    @property
+    def lost_metrics(self) -> list[str]:
+        """Judge metrics of which every verdict that was asked for failed, over all cells, with the first reason."""
+        tables = [run.judge_scores for run in self.runs if run.judge_scores is not None]
+        asked: dict[str, list[dict[str, Any]]] = {}
+        for row in (row for table in tables for row in table.select(["metric", "status", "reason"]).to_pylist()):
+            if row["status"] in ("scored", "failed"):
+                asked.setdefault(row["metric"], []).append(row)
+        return [
+            f"{metric}: all {len(rows)} verdicts failed; the first: {rows[0]['reason']}"
+            for metric, rows in asked.items()
+            if all(row["status"] == "failed" for row in rows)
+        ]
+
     def spending(self) -> list[str]:
-        """What answers and verdicts cost, in words; nothing where no call went to a model with a price."""
+        """What answers and verdicts cost, in words; nothing where no call was made or none costs anything."""
         answers = [run.answers for run in self.runs if run.answers is not None]
         verdicts = [run.judge_scores for run in self.runs if run.judge_scores is not None]
         return [*_spending("answers", answers), *_spending("verdicts", verdicts)]
 
     def to_pandas(self) -> pd.DataFrame:
-        """The leaderboard with one column per metric instead of the nested ``metrics`` column."""
+        """The leaderboard with one column per metric instead of the nested ``metrics`` column.
+
+        A metric that some cell has not measured for every question has a second column, ``<metric>_n``, so that a
+        mean over few questions does not read as one over all.
+        """
         frame: pd.DataFrame = self.leaderboard.drop_columns(["metrics"]).to_pandas()
-        for position, metrics in enumerate(self.leaderboard["metrics"].to_pylist()):
+        cells = self.leaderboard["metrics"].to_pylist()
+        partial = {metric["name"] for metrics in cells for metric in metrics if metric["n"] < metric["total"]}
+        for position, metrics in enumerate(cells):
             for metric in metrics:
                 frame.loc[position, metric["name"]] = metric["mean"]
+                if metric["name"] in partial:
+                    frame.loc[position, f"{metric['name']}_n"] = metric["n"]
         return frame
 
 
@@ -144,7 +166,10 @@ def _spending(what: str, tables: Sequence[pa.Table]) -> list[str]:
     calls = sum(pc.sum(table["model_calls"]).as_py() or 0 for table in tables)
     spent = sum(pc.sum(table["usd_spent"]).as_py() or 0.0 for table in tables)
     worth = sum(pc.sum(table["usd"]).as_py() or 0.0 for table in tables)
-    if not worth:
+    # A call that was paid for, at a price that is not known.
+    unpriced = sum(pc.sum(pc.and_(pc.greater(t["model_calls"], 0), pc.is_null(t["usd"]))).as_py() or 0 for t in tables)
+    if not worth and not unpriced:
         return []
-    original = f"at their original price the {what} cost ${worth:.4f}"
-    return [f"{what.capitalize()}: {calls} calls, ${spent:.4f} spent now; {original}"]
+    said = f"{what.capitalize()}: {calls} calls, ${spent:.4f} spent now; at their original price the {what} cost"
+    said += f" ${worth:.4f}"
+    return [f"{said}, and {unpriced} of unknown price more" if unpriced else said]

@@ -41,7 +41,7 @@ def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 12, 
     table.add_column(_header(lines[0]["headline"]), justify="right")
     if generates:
         table.add_column(_header(lines[0]["answer_metric"]), justify="right", max_width=9)
-        table.add_column("gain [95 % interval]", justify="right", no_wrap=True)
+        table.add_column("gain [95 % interval]", justify="right", min_width=21)
     for line in lines:
         name = rows[line["retrieval"]] + (" (baseline)" if line["baseline"] else "")
         shown = [f"{line['rank']:>3} {'≈' if line['best'] else ' '}", for_terminal(name)]
