@@ -39,6 +39,7 @@ class Outcome:
     """What became of one partition, and why if it was not built.
 
     ``failed`` and ``skipped`` say what of it failed, and what the budget did not cover; the next plan has it again.
+    ``lost`` names the judge metrics of which every verdict failed.
     """
 
     node: Node
@@ -47,11 +48,12 @@ class Outcome:
     reason: str = ""
     failed: str | None = None
     skipped: str | None = None
+    lost: str | None = None
 
     @property
     def unfinished(self) -> str:
         """What of a partition that was built failed or was left out for the budget, in words; else empty."""
-        return ", ".join(part for part in (self.failed, self.skipped) if part)
+        return ", ".join(part for part in (self.lost, self.failed, self.skipped) if part)
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,9 @@ class ExecutionReport:
 
     @property
     def success(self) -> bool:
-        """Whether everything that was planned is up to date now."""
-        return not self.of_kind(Kind.FAILED, Kind.SKIPPED) and not any(outcome.skipped for outcome in self.outcomes)
+        """Whether everything that was planned is up to date now, and no judge failed throughout."""
+        short = any(outcome.skipped or outcome.lost for outcome in self.outcomes)
+        return not self.of_kind(Kind.FAILED, Kind.SKIPPED) and not short
 
     def of_kind(self, *kinds: Kind) -> tuple[Outcome, ...]:
         """The outcomes of these kinds, in the order they happened."""
@@ -160,7 +163,7 @@ class _Execution:
         record = Record(materialization)
         self._plan.state.built(node, record)
         kind = Kind.UNCHANGED if before is not None and record.version == before.version else Kind.BUILT
-        return Outcome(node, kind, seconds, failed=record.failed, skipped=record.skipped)
+        return Outcome(node, kind, seconds, failed=record.failed, skipped=record.skipped, lost=record.lost)
 
     def _run(self, node: Node, without: list[Node]) -> ExecuteInProcessResult:
         config: dict[str, Any] = dict(_QUIET)

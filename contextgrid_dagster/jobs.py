@@ -57,6 +57,8 @@ def _shortfall(report: ExecutionReport) -> str:
     short = sum(outcome.skipped is not None for outcome in report.outcomes)
     parts = [f"{failed} partitions failed and {skipped} were skipped"] if failed or skipped else []
     parts += [f"the budget did not cover all questions of {short} partitions"] if short else []
+    lost = sum(outcome.lost is not None for outcome in report.outcomes)
+    parts += [f"every verdict of a judge failed in {lost} partitions"] if lost else []
     return f"{'; '.join(parts)}; the rest is up to date"
 
 

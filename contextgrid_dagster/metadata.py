@@ -32,6 +32,7 @@ EXPERIMENT = "experiment"
 SETTINGS = "settings"
 FAILED_QUESTIONS = "failed_questions"
 FAILED_VERDICTS = "failed_verdicts"
+LOST_METRICS = "lost_metrics"
 SKIPPED_QUESTIONS = "skipped_questions"
 INPUT_VERSIONS = "input_versions/"
 

@@ -18,6 +18,7 @@ from contextgrid_dagster.metadata import (
     FAILED_QUESTIONS,
     FAILED_VERDICTS,
     INPUT_VERSIONS,
+    LOST_METRICS,
     SETTINGS,
     SKIPPED_QUESTIONS,
 )
@@ -58,6 +59,12 @@ class Record:
             if number := int(self._noted(name) or "0"):
                 return f"{counted(number, what)} failed"
         return None
+
+    @property
+    def lost(self) -> str | None:
+        """Judge metrics of which not one verdict could be had, in words."""
+        names = self._noted(LOST_METRICS)
+        return f"every verdict failed: {names}" if names else None
 
     @property
     def skipped(self) -> str | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,11 +21,11 @@ from rich.console import Console
 import contextgrid as cg
 from contextgrid import cli
 from contextgrid.core.errors import ConfigError
-from contextgrid.grid.costs import describe, estimate
+from contextgrid.grid.costs import Estimate, Needed, describe, estimate
 from contextgrid.models.budget import Budget, BudgetExceeded
 from contextgrid.models.calls import CallSettings, begin_run, map_in_order, open_model, spent
 from contextgrid.report.results import Results
-from tests.loopback import KEY, Fault, Loopback, running
+from tests.loopback import KEY, Fault, Loopback, kind_of, running
 
 
 @pytest.fixture
@@ -367,3 +369,47 @@ def test_the_judge_s_calls_are_stated_too_and_none_are_left_after_a_run(
     run(experiment_file)
     assert 0.5 * before.calls < len(server.requests) < 2 * before.calls
     assert estimate(experiment).calls == 0
+
+
+def test_no_more_judge_calls_and_dollars_than_stated_though_every_reply_differs_and_is_long(
+    server: Loopback, experiment_file: Path
+) -> None:
+    pytest.importorskip("deepeval")
+    numbers = itertools.count()
+
+    def long_reply(prompt: str) -> str:
+        number = next(numbers)
+        kind = kind_of(prompt)
+        if kind == "rating":
+            return f"Score: 3\nJustification: {f'rated{number} ' * 500}"
+        if kind == "answer":
+            return f"answer{number} " * 100
+        said = f"said{number} " * 480
+        verdict = {"verdict": "no", "statement": "S.", "reason": said}
+        lists = {name: [said] for name in ("truths", "claims", "statements")}
+        return json.dumps({**lists, "verdicts": [verdict], "reason": "Because."})
+
+    server.reply_for = long_reply
+    metrics = "metrics: [faithfulness, answer_relevancy, contextual_relevancy], rubric: [relevance]"
+    text = experiment_file.read_text().replace("[bm25, dense]", "bm25")
+    text = text.replace(f'model: "{server.spec}"', f'model: ["{server.spec}", "{server.spec},temperature=1"]')
+    experiment_file.write_text(text.replace("judge: null", f'judge: {{model: "{server.spec}", {metrics}}}'))
+    experiment = cg.Experiment.load(experiment_file)
+    before = estimate(experiment)
+    run(experiment_file)
+    made = Counter("answers" if kind == "answer" else "judge_scores" for kind in server.kinds().elements())
+    stated: Counter[str] = Counter()
+    for item in before.needed:
+        stated[item.stage] += item.to_make
+    assert made["answers"] == stated["answers"] == 2 * QUESTIONS
+    assert QUESTIONS < made["judge_scores"] <= stated["judge_scores"] <= 1.2 * made["judge_scores"]
+    assert before.usd_at_most is not None
+    assert 0 < spent(experiment.run.call_settings) <= before.usd_at_most
+
+
+def test_that_judge_calls_are_guessed_is_said_also_where_only_their_replies_are_missing() -> None:
+    judging = Needed("judge_scores", "openai:a", 9, 3, 0.1, 0.2)
+    answering = Needed("answers", "openai:a", 9, 9, 0.0, 0.0)
+    assert describe(Estimate((answering, judging)), CallSettings())[-1].endswith("is guessed")
+    held = replace(judging, held=9)
+    assert not any("is guessed" in line for line in describe(Estimate((answering, held)), CallSettings()))

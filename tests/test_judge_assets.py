@@ -358,6 +358,17 @@ def test_verdicts_that_would_fail_again_the_same_way_are_left_as_they_are(tmp_pa
         assert [row["raw_reply"] for row in failed if row["raw_reply"]] == ["It depends."]
 
 
+def test_a_judge_that_fails_throughout_is_no_success(tmp_path: Path) -> None:
+    TROUBLE.append("")  # stands in every prompt
+    with new_bench(tmp_path, JUDGED) as fresh:
+        report = run(fresh)
+        assert not report.success
+        (outcome,) = [outcome for outcome in report.outcomes if outcome.node == Node("judge_scores", CELL)]
+        assert outcome.lost == f"every verdict failed: {METRIC}"
+        assert METRIC not in metadata_of(fresh, Node("judge_scores", CELL))
+    TROUBLE.clear()
+
+
 def test_a_killed_run_pays_at_most_the_calls_under_way_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     command = [sys.executable, "-c", "from contextgrid_dagster.cli import main; main()", "materialize"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import contextgrid as cg
@@ -24,6 +25,7 @@ from contextgrid.generate.judging import coverage_warnings, judge_answers, with_
 from contextgrid.grid.runner import Runner
 from contextgrid.report.judges import judge_notes
 from contextgrid.report.markdown import write_report
+from contextgrid.report.means import judge_cost
 from contextgrid.settings import JudgeSettings, RunSettings
 from tests.loopback import KEY, Fault, Loopback, running
 
@@ -408,6 +410,30 @@ def test_a_second_judgement_makes_no_call_and_gives_the_same_scores(server: Loop
     assert fingerprint(first) == fingerprint(second)
     assert sum(second["model_calls"].to_pylist()) == 0
     assert second["usd"].to_pylist() == first["usd"].to_pylist()
+
+
+def test_what_judging_a_cell_costs_does_not_depend_on_the_order_of_cells(server: Loopback, tmp_path: Path) -> None:
+    cells = {
+        "a": answers("One.", "Two.", "Two.", question="One question?"),
+        "b": answers("Two.", "Three.", question="One question?"),
+    }
+
+    def judged(order: str) -> dict[str, pa.Table]:
+        (tmp_path / order).mkdir()
+        run, memory = settings(server, tmp_path / order), {}  # type: ignore[var-annotated]
+        return {name: stages.judge(cells[name], evalset(), run, memory=memory) for name in order}
+
+    first, second = judged("ab"), judged("ba")
+    for name in cells:
+        price, in_other_order = (judge_cost(tables[name]).mean for tables in (first, second))
+        assert price is not None
+        assert price == pytest.approx(in_other_order)
+    shared = first["b"].filter(pc.equal(first["b"]["question_id"], "q1"))
+    assert all(usd > 0 for usd in shared["usd"].to_pylist())
+    for name in ("usd_spent", "model_calls"):
+        assert set(shared[name].to_pylist()) == {0}
+    again = [first["a"].filter(pc.equal(first["a"]["question_id"], question)) for question in ("q2", "q3")]
+    assert again[0]["usd"].to_pylist() == again[1]["usd"].to_pylist()
 
 
 def test_another_judge_model_calls_again_and_a_changed_answer_is_judged_alone(server: Loopback, tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ def judge_answers(
     """Every answer judged by every metric, from the passages that its generator saw.
 
     Different answers are judged side by side where the model allows it, with the same result as one after the
-    other. The same answer to the same question from the same passages is judged once.
+    other. The same answer to the same question from the same passages is judged once; where it occurs again, its
+    verdicts keep their original price, ``usd``, and nothing is spent.
 
     Args:
         answers: schema ``tables.ANSWERS``.
@@ -103,12 +104,12 @@ def judge_answers(
             raise outcome
         verdicts[item] = outcome
         if all(verdict.status not in ("failed", "skipped_budget") for verdict in outcome):
-            memory[judge.key(item)] = _paid(outcome)
+            memory[judge.key(item)] = _shared(outcome)
     rows: list[dict[str, Any]] = []
     for question_id, item in zip(answers["question_id"].to_pylist(), items, strict=True):
         rows += [_row(question_id, verdict) for verdict in (known[item] if item in known else verdicts[item])]
         if item not in known:
-            known[item] = _paid(verdicts[item])
+            known[item] = _shared(verdicts[item])
     return pa.Table.from_pylist(rows, schema=JUDGE_SCORES)
 
 
@@ -283,9 +284,16 @@ def _no_answer(error: str | None) -> str:
     return f"there is no answer: {error}" if error else "there is no answer"
 
 
-def _paid(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """Verdicts that cost nothing more. What has no price stays without one."""
-    return tuple(replace(verdict, usage=Usage(usd=None if verdict.usage.usd is None else 0.0)) for verdict in verdicts)
+def _shared(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Verdicts as if the ledger had held every call: nothing is called or spent again, but what they cost stays.
+
+    So what judging a cell costs does not depend on which cells were judged before it.
+    """
+    return tuple(replace(verdict, usage=_used_again(verdict.usage)) for verdict in verdicts)
+
+
+def _used_again(usage: Usage) -> Usage:
+    return replace(usage, calls=0, seconds=0.0, usd_spent=None if usage.usd_spent is None else 0.0)
 
 
 def _row(question_id: str, verdict: Verdict) -> dict[str, Any]:

@@ -93,9 +93,13 @@ class Estimator:
 
     Args:
         calls: how calls are made.
+
+    Attributes:
+        made_up: by the mark of each reply that was made up, the tokens that the real one may have.
     """
 
     calls: CallSettings
+    made_up: dict[str, int] = field(default_factory=dict, init=False)
     _found: dict[tuple[str, str], dict[str, Call]] = field(default_factory=dict, init=False)
     _models: dict[str, MeteredLLM] = field(default_factory=dict, init=False)
 
@@ -122,9 +126,20 @@ class Estimator:
         self.add("answers", model, prompts, max_tokens=generator.max_tokens)
 
     def add(
-        self, stage: str, model: MeteredLLM, prompts: Sequence[str], *, max_tokens: int, system: str | None = None
+        self,
+        stage: str,
+        model: MeteredLLM,
+        prompts: Sequence[str],
+        *,
+        max_tokens: int,
+        system: str | None = None,
+        quoted_tokens: int = 0,
     ) -> None:
-        """Calls with these prompts. Free models and those that may follow a script are left out."""
+        """Calls with these prompts. Free models and those that may follow a script are left out.
+
+        Args:
+            quoted_tokens: tokens by which each prompt may turn out longer, for it quotes replies that are made up.
+        """
         from contextgrid.core.words import count_tokens
 
         if not model.is_paid:
@@ -136,6 +151,8 @@ class Estimator:
             if key not in found:
                 tokens = _TOKENS_PER_ESTIMATED * count_tokens(f"{system or ''} {prompt}")
                 worst = model.worst_case(prompt, max_tokens=max_tokens, system=system)
+                if worst is not None and model.price is not None:
+                    worst += model.price.usd(quoted_tokens, 0)
                 found[key] = Call(key, tokens, max_tokens, worst)
 
     def estimate(self) -> Estimate:
@@ -164,7 +181,8 @@ def stated_needs(experiment: Experiment) -> list[str]:
 def estimate(experiment: Experiment) -> Estimate:
     """What running an experiment would need now. Retrieval is run for it in memory, nothing is called.
 
-    Answers that are not in the ledger are made up, so what judges will be asked about them is a guess.
+    Answers and verdicts that are not in the ledger are made up, a different one for every call, so what judges will be
+    asked about them is a guess: as a rule there are no more calls than that.
 
     Raises:
         ContextGridError: if documents, questions or prompts cannot be read, or if hosted embeddings or rankings
@@ -211,9 +229,11 @@ def describe(estimate: Estimate, calls: CallSettings) -> list[str]:
         if item.to_make:
             line += ", " + _in_words(item.usd, item.usd_at_most)
         lines.append(line)
-    judged = any(item.stage == "judge_scores" and item.to_make for item in estimate.needed)
-    if judged and any(item.stage == "answers" and item.to_make for item in estimate.needed):
-        lines.append("judge_scores: what judges will be asked about answers that are not written yet is guessed")
+    if any(item.stage == "judge_scores" and item.to_make for item in estimate.needed):
+        lines.append(
+            "judge_scores: what judges will be asked about answers and earlier judge replies that are not written yet"
+            " is guessed"
+        )
     if calls.budget_usd is not None and estimate.usd is not None:
         if estimate.usd > calls.budget_usd:
             lines.append(f"the budget of ${calls.budget_usd:g} will not cover them; the rest waits for the next run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -21,7 +22,7 @@ class StandIn:
         model: whose place it takes; it is never called.
         stage: the stage, as ``answers``.
         estimator: notes the calls.
-        made_up: the reply to a prompt that the ledger does not hold.
+        made_up: the reply to a call that the ledger does not hold, from all that determines it.
     """
 
     model: MeteredLLM
@@ -45,13 +46,20 @@ class StandIn:
     ) -> Reply:
         """What the model would reply, as far as that is known."""
         calls = self.estimator.calls
-        held = None
+        call, held = f"{self.name}\n{system}\n{prompt}", None
         if self.model.is_paid:
-            self.estimator.add(self.stage, self.model, [prompt], max_tokens=max_tokens, system=system)
+            # What is quoted of replies that are made up may turn out as long as those may be.
+            quoted = sum(self.estimator.made_up.get(mark, 0) for mark in _MARK.findall(prompt))
+            self.estimator.add(
+                self.stage, self.model, [prompt], max_tokens=max_tokens, system=system, quoted_tokens=quoted
+            )
+            call = self.model.key(prompt, max_tokens=max_tokens, system=system)
             ledger = session_of(calls).ledger
             if ledger is not None and calls.mode != "fresh":
-                held = ledger.get(self.model.key(prompt, max_tokens=max_tokens, system=system))
-        return held or Reply(self.made_up(prompt))
+                held = ledger.get(call)
+        if held is None:
+            self.estimator.made_up[_mark(call)] = max_tokens
+        return held or Reply(self.made_up(call))
 
 
 def stand_in(spec: str, stage: str, estimator: Estimator, made_up: Callable[[str], str]) -> StandIn | None:
@@ -60,22 +68,33 @@ def stand_in(spec: str, stage: str, estimator: Estimator, made_up: Callable[[str
     return None if model.free else StandIn(model, stage, estimator, made_up)
 
 
-def made_up_answer(prompt: str) -> str:
-    """A different one for every prompt, or a judge would be asked once about all of them."""
-    return f"Answer {blake2b(prompt.encode(errors='replace'), digest_size=8).hexdigest()} {'with some words ' * 20}"
+def made_up_answer(call: str) -> str:
+    """A different one for every call, or a judge would be asked once about all of them."""
+    return f"Answer {_mark(call)} {'with some words ' * 20}"
 
 
-def made_up_verdict(prompt: str) -> str:
-    """All that DeepEval asks for at one place or another; a rubric judge cannot read it, which costs nothing."""
-    return _VERDICT
+def made_up_verdict(call: str) -> str:
+    """All that DeepEval asks for at one place or another; a rubric judge cannot read it, which costs nothing.
+
+    A different one for every call, and with a complaint: DeepEval quotes the reasons of complaints only, so the calls
+    that ask for a summary would else look alike.
+    """
+    mark = _mark(call)
+    complaint = {"verdict": "no", "statement": f"Statement {mark} of the answer.", "reason": f"The reason {mark}."}
+    return json.dumps(
+        {
+            "truths": [f"Truth {mark} of the passages."],
+            "claims": [f"Claim {mark} of the answer."],
+            "statements": [f"Statement {mark} of the answer."],
+            "verdicts": [complaint],
+            "reason": f"The reason {mark} in one sentence.",
+        }
+    )
 
 
-_VERDICT = json.dumps(
-    {
-        "truths": ["A truth of the passages."],
-        "claims": ["A claim of the answer."],
-        "statements": ["A statement of the answer."],
-        "verdicts": [{"verdict": "yes", "statement": "A statement of the answer.", "reason": "A reason."}],
-        "reason": "A reason in one sentence.",
-    }
-)
+def _mark(call: str) -> str:
+    """16 hex digits by which a made-up reply is found again in the prompts that quote it."""
+    return blake2b(call.encode(errors="replace"), digest_size=8).hexdigest()
+
+
+_MARK = re.compile(r"\b[0-9a-f]{16}\b")

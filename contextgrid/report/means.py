@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from contextgrid.score.statistics import Mean, mean_of
@@ -39,6 +40,22 @@ def judge_cost(judge_scores: pa.Table) -> Mean:
         return Mean(None, 0, total)
     return Mean(1_000 * pc.sum(called["usd"]).as_py() / total, total, total)
 
+
+def lost_metrics(judge_scores: Iterable[pa.Table]) -> dict[str, str]:
+    """Judge metrics of which every verdict that was asked for failed, each with the first reason."""
+    asked: dict[str, list[tuple[str, str | None]]] = {}
+    for table in judge_scores:
+        for metric, status, reason, calls in zip(*(table[name].to_pylist() for name in _ASKED), strict=True):
+            if calls and status in ("scored", "failed"):
+                asked.setdefault(metric, []).append((status, reason))
+    return {
+        metric: verdicts[0][1] or "no reason given"
+        for metric, verdicts in asked.items()
+        if all(status == "failed" for status, _ in verdicts)
+    }
+
+
+_ASKED = ("metric", "status", "reason", "calls")
 
 # Columns of the lexical scores that are means on the leaderboard under another name.
 LEXICAL_NAMES = {"abstention_correct": "abstention_accuracy"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from contextgrid.report.means import COST, JUDGE_COST, cell_means, generation_cost, judge_cost
+from contextgrid.report.means import COST, JUDGE_COST, cell_means, generation_cost, judge_cost, lost_metrics
 from contextgrid.score.statistics import Mean
 
 if TYPE_CHECKING:
@@ -126,16 +126,8 @@ class Results:
     @property
     def lost_metrics(self) -> list[str]:
         """Judge metrics of which every verdict that was asked for failed, over all cells, with the first reason."""
-        tables = [run.judge_scores for run in self.runs if run.judge_scores is not None]
-        asked: dict[str, list[dict[str, Any]]] = {}
-        for row in (row for table in tables for row in table.select(["metric", "status", "reason"]).to_pylist()):
-            if row["status"] in ("scored", "failed"):
-                asked.setdefault(row["metric"], []).append(row)
-        return [
-            f"{metric}: all {len(rows)} verdicts failed; the first: {rows[0]['reason']}"
-            for metric, rows in asked.items()
-            if all(row["status"] == "failed" for row in rows)
-        ]
+        lost = lost_metrics(run.judge_scores for run in self.runs if run.judge_scores is not None)
+        return [f"{metric}: all verdicts failed; the first: {reason}" for metric, reason in lost.items()]
 
     def spending(self) -> list[str]:
         """What answers and verdicts cost, in words; nothing where no call was made or none costs anything."""

@@ -11,10 +11,11 @@ from contextgrid import stages
 from contextgrid.core.tables import JUDGE_SCORES
 from contextgrid.generate.judging import coverage_warnings
 from contextgrid.models.calls import count_calls
-from contextgrid.report.means import cell_means
+from contextgrid.report.means import cell_means, lost_metrics
 from contextgrid_dagster.assets.declaration import Declaration
 from contextgrid_dagster.metadata import (
     FAILED_VERDICTS,
+    LOST_METRICS,
     SKIPPED_QUESTIONS,
     Number,
     calls_of,
@@ -50,6 +51,8 @@ def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:
             context.log.warning(sentence)
         numbers, preview = {**_numbers(table), **calls_of(meter)}, table.select(_SHOWN)
         more = {"coverage": _coverage(table), **_noted(judges[column.key], column.model)}
+        if lost := lost_metrics([table]):
+            more[LOST_METRICS] = ", ".join(lost)
         return materialised(table, made_for=made_for, numbers=numbers, more=more, preview=preview)
 
     return [judge_scores]
