@@ -138,7 +138,8 @@ JUDGE_SCORES = pa.schema(
         ("reason", pa.string()),  # the judge's, or why there is no score
         ("raw_reply", pa.string()),  # the reply that could not be used, else null
         ("calls", pa.int32()),  # calls that the verdict took, whoever answered them
-        # The rest is not part of the content, as in ANSWERS. An answer that occurs twice keeps its price, and is paid in its first row.
+        # The rest is not part of the content, as in ANSWERS. An answer that occurs twice keeps its price and is paid in
+        # its first row.
         ("seconds", pa.float64()),
         ("model_calls", pa.int32()),
         ("model_prompt_tokens", pa.int64()),
