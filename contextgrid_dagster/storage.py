@@ -7,6 +7,7 @@ import io
 import os
 import uuid
 import zipfile
+from abc import abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -113,9 +114,9 @@ class GridStore(UPathIOManager):
             versions = pool.map(lambda entry: self.version_in(entry[1]), there)
             return {partition: version for (partition, _), version in zip(there, versions, strict=True)}
 
+    @abstractmethod
     def version_in(self, path: UPath) -> str | None:
         """The data version of a stored file as the file itself states it; ``None`` if it is damaged."""
-        raise NotImplementedError
 
     def write(self, path: UPath, content: bytes) -> None:
         """Store bytes so that a reader finds the old file or the new one, whole."""
