@@ -7,7 +7,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from contextgrid.score.agreement import (
     rater_agreement,
     spearman,
 )
-from tests.loopback import KEY, Fault, Loopback, kind_of, running
+from tests.loopback import KEY, Fault, Loopback, kind_of
 
 LABELLED = {
     "id": "q1",
@@ -336,13 +336,6 @@ def test_an_answer_that_is_its_own_reference_has_no_answer_quality(tmp_path: Pat
 
 
 # Judges
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with running() as served:
-        yield served
 
 
 def judged_file(folder: Path) -> Path:

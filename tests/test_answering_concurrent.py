@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,19 +21,10 @@ from contextgrid.generate import ExtractiveGenerator, LLMGenerator
 from contextgrid.generate.answering import answer_questions
 from contextgrid.settings import RunSettings
 from contextgrid.stages import answer
-from tests.loopback import KEY, Fault, Loopback, running
+from tests.loopback import Fault, Loopback
 
 QUESTIONS = 24
 PROMPT = "Context:\n{context}\nQuestion: {question}"
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
-    pytest.importorskip("litellm")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr("contextgrid.models.retrying._FIRST_WAIT", 0.02)
-    with running() as loopback:
-        yield loopback
 
 
 def retrieved(questions: int = QUESTIONS) -> pa.Table:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,16 +25,7 @@ from contextgrid.grid.costs import Estimate, Needed, describe, estimate
 from contextgrid.models.budget import Budget, BudgetExceeded
 from contextgrid.models.calls import CallSettings, begin_run, map_in_order, open_model, spent
 from contextgrid.report.results import Results
-from tests.loopback import KEY, Fault, Loopback, kind_of, running
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
-    pytest.importorskip("litellm")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with running() as loopback:
-        yield loopback
-
+from tests.loopback import Fault, Loopback, kind_of
 
 QUESTIONS = 12
 

@@ -6,7 +6,6 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 
@@ -28,21 +27,7 @@ from contextgrid.models.calls import (
 )
 from contextgrid.models.ledger import LedgerError
 from contextgrid.models.limiter import Limiter
-from tests.loopback import KEY, Fault, Loopback, running
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
-    pytest.importorskip("litellm", reason="hosted models need litellm: pip install 'contextgrid-dagster[llm]'")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr("contextgrid.models.retrying._FIRST_WAIT", 0.02)
-    with running() as loopback:
-        yield loopback
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> str:
-    return str(tmp_path / "ledger.sqlite")
+from tests.loopback import KEY, Fault, Loopback
 
 
 def model(server: Loopback, ledger: str | None = None, options: str = "", **settings: object) -> MeteredLLM:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from contextgrid.models.prices import CostModel
 from contextgrid.models.purpose import calls_for, no_calls
 from contextgrid.rerank import RERANKERS
 from contextgrid.settings import RunSettings
-from tests.loopback import KEY, Fault, Loopback, relevance_of, running, vector_of
+from tests.loopback import KEY, Fault, Loopback, relevance_of, vector_of
 
 PASSAGES = [
     "Refunds are paid within thirty days of purchase.",
@@ -42,20 +41,6 @@ EVALSET = cg.EvalSet(
     ),
 )
 PRICES = {"openai:small": (0.02, 0.0), "hosted_vllm:ranker": (0.05, 0.0)}
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
-    pytest.importorskip("litellm", reason="hosted models need litellm: pip install 'contextgrid-dagster[llm]'")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr("contextgrid.models.retrying._FIRST_WAIT", 0.02)
-    with running() as loopback:
-        yield loopback
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> str:
-    return str(tmp_path / "ledger.sqlite")
 
 
 def embedder(server: Loopback, options: str = "") -> str:

@@ -27,7 +27,7 @@ from contextgrid.report.judges import judge_notes
 from contextgrid.report.markdown import write_report
 from contextgrid.report.means import judge_cost
 from contextgrid.settings import JudgeSettings, RunSettings
-from tests.loopback import KEY, Fault, Loopback, running
+from tests.loopback import KEY, Fault, Loopback
 
 VERDICT = {
     "truths": ["T."],
@@ -381,13 +381,6 @@ def test_a_judge_metric_can_be_what_the_lift_is_about() -> None:
 
 
 # Through LiteLLM and the ledger, against a server on loopback
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with running() as server:
-        yield server
 
 
 def settings(server: Loopback, tmp_path: Path, **changes: Any) -> RunSettings:
