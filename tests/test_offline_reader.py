@@ -205,3 +205,34 @@ def test_it_is_a_model_by_spec() -> None:
 def test_bad_settings_are_refused(spec: str, message: str) -> None:
     with pytest.raises(ModelSpecError, match=message):
         get_llm(spec)
+
+
+def test_the_reader_answers_alike_in_every_process() -> None:
+    """Words are kept in sets, whose order differs between processes; rounding must not decide between sentences."""
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "import random, hashlib; from contextgrid.models.offline import OfflineReader\n"
+        "random.seed(3); words = [f'word{i}' for i in range(16)]; said = []\n"
+        "for _ in range(150):\n"
+        "    lines = [' '.join(random.sample(words, 8)).capitalize() + '.' for _ in range(12)]\n"
+        "    passages = '\\n\\n---\\n\\n'.join(f'[{n}] p{n}.md\\n{line}' for n, line in enumerate(lines, 1))\n"
+        "    asked = ' '.join(words)\n"
+        "    prompt = f'{passages}\\n\\nQuestion: {asked}?\\nAnswer in one sentence:'\n"
+        "    said.append(OfflineReader(0.1).complete(prompt))\n"
+        "print(hashlib.sha256('\\n'.join(said).encode()).hexdigest(), len(set(said)))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(outputs) == 1
+    assert int(outputs.pop().split()[1]) > 50

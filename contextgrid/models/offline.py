@@ -103,7 +103,8 @@ def _scored(question: str, passages: Sequence[ReadPassage]) -> list[_Sentence]:
     frequency = Counter(word for sentence in stems for word in sentence & asked)
     # A word that no sentence has counts as the rarest ones do; the 2 keeps single words of a short context in bounds.
     weights = {word: math.log(1 + len(texts) / (max(frequency[word], 1) + 2)) for word in asked}
-    total = sum(weights.values())
+    # Summed exactly: the order of a set differs between processes, and rounding must not choose the sentence.
+    total = math.fsum(weights.values())
     if not total:
         return []
     titles = {passage.number: _stems(_TITLE.sub(" ", passage.source_id)) for passage in passages}
@@ -113,7 +114,7 @@ def _scored(question: str, passages: Sequence[ReadPassage]) -> list[_Sentence]:
     for position, ((passage, text), own) in enumerate(zip(texts, stems, strict=True)):
         around = titles[passage.number] | (before[1] if before[0] == passage.number else frozenset())
         before = (passage.number, own)
-        score = sum(weights[word] * (1 if word in own else 0.5) for word in asked & (own | around)) / total
+        score = math.fsum(weights[word] * (1 if word in own else 0.5) for word in asked & (own | around)) / total
         if wants_number and score and _NUMBER.search(normalise(text)):
             score += _NUMBER_BONUS
         scored.append(_Sentence(passage.number, position, text, score))
