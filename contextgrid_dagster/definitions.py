@@ -11,7 +11,9 @@ from dagster import Definitions
 from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.graph import GridGraph
+from contextgrid_dagster.instance import warn_of_temporary_home
 from contextgrid_dagster.jobs import bring_up_to_date_job
+from contextgrid_dagster.sensors import grid_sensors
 
 EXPERIMENT_VARIABLE = "CONTEXTGRID_EXPERIMENT"
 KEY_PREFIX_VARIABLE = "CONTEXTGRID_KEY_PREFIX"
@@ -20,7 +22,7 @@ KEY_PREFIX_VARIABLE = "CONTEXTGRID_KEY_PREFIX"
 def build_definitions(
     experiment: str | Path, *, storage: str | None = None, key_prefix: str | None = None
 ) -> Definitions:
-    """The asset graph of an experiment, with its stores and the job ``bring_up_to_date``.
+    """The asset graph of an experiment, with its stores, the job ``bring_up_to_date`` and its sensors, all stopped.
 
     Args:
         experiment: path of the experiment file.
@@ -33,9 +35,11 @@ def build_definitions(
         ConfigError: if the experiment cannot run, naming the file, the key and the nearest valid name.
     """
     loaded = Experiment.load(experiment)
+    warn_of_temporary_home(loaded)
     assets = GridGraph(loaded, storage, key_prefix, pooled=True).definitions
-    job = bring_up_to_date_job(GridGraph(loaded, storage, key_prefix))
-    return Definitions.merge(assets, Definitions(jobs=[job]))
+    graph = GridGraph(loaded, storage, key_prefix)
+    job = bring_up_to_date_job(graph)
+    return Definitions.merge(assets, Definitions(jobs=[job], sensors=grid_sensors(graph, job)))
 
 
 def _default_definitions() -> Definitions:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
-from dagster import DagsterError, DagsterInstance
+from dagster import DagsterError, DagsterInstance, get_dagster_logger
+from dagster._utils.env import using_dagster_dev
 from dagster_shared.check import CheckError
 from filelock import FileLock
 from sqlalchemy.exc import SQLAlchemyError
@@ -59,6 +60,16 @@ def home_of(experiment: Experiment) -> Path:
         return Path(configured).expanduser().absolute()
     # Dagster puts the path into a database URL, where % would start an escape.
     return experiment.path.parent / ".contextgrid" / "dagster" / safe_segment(experiment.name).replace("%", "=")
+
+
+def warn_of_temporary_home(experiment: Experiment) -> None:
+    """Say what ``dagster dev`` without ``DAGSTER_HOME`` means: an empty instance that is gone when it stops."""
+    if using_dagster_dev() and not os.environ.get("DAGSTER_HOME"):
+        get_dagster_logger("contextgrid").warning(
+            "DAGSTER_HOME is not set: Dagster keeps its records in a temporary folder, shows nothing of what"
+            f" contextgrid-dagster built, and forgets everything when it stops. Set DAGSTER_HOME={home_of(experiment)},"
+            f" or start it with: contextgrid-dagster ui {experiment.path}"
+        )
 
 
 @contextmanager
