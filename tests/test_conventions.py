@@ -31,6 +31,7 @@ def _dagster(folder: Path, *arguments: str, experiment: Path | None = HANDBOOK) 
 
 @pytest.mark.slow
 def test_definitions_validate_passes_without_a_warning_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "dagster.yaml").touch()
     result = _dagster(tmp_path, "definitions", "validate", "-w", "workspace.yaml")
     assert result.returncode == 0, result.stderr
     said = (result.stdout + result.stderr).splitlines()
