@@ -128,7 +128,7 @@ def leaderboard_chart(leaderboard: pa.Table, generation: str | None = None) -> s
     parts.append(f"<g text-anchor='middle'>{ends}</g>{legend}")
     parts.append(f"<g stroke-width='4' stroke-linecap='round'><g opacity='.35'>{dots[False]}</g>{dots[True]}</g>")
     height = 110 + 8 * len(drawn)
-    return _svg(f"viewBox='0 0 204 {height}' width='450'", "6px", "".join(parts))
+    return _svg(f"viewBox='0 0 204 {height}' width='380'", "6px", "".join(parts))
 
 
 _DRAWN = ["generation", "best", "baseline", "headline", "retrieval_score", "answer_metric", "answer_score"]
