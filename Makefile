@@ -15,8 +15,9 @@ demo: .venv/installed  ## run the example grid as Dagster assets, offline and wi
 	@echo
 	@echo "All of this is in Dagster now. Open the UI: make ui"
 
-ui: .venv/installed  ## open the Dagster UI on the same instance: http://127.0.0.1:3000
-	$(BIN)/contextgrid-dagster ui $(EXPERIMENT)
+ui: .venv/installed  ## open the Dagster UI, with the example grid built: http://127.0.0.1:3000
+	@$(BIN)/contextgrid-dagster materialize $(EXPERIMENT) || [ $$? -eq 1 ]
+	@$(BIN)/contextgrid-dagster ui $(EXPERIMENT)
 
 test: .venv/installed-dev  ## all tests
 	$(BIN)/python -m pytest -n auto

@@ -122,10 +122,13 @@ def ui(
     key_prefix: KeyPrefix = None,
 ) -> None:
     """Start Dagster's web server and daemon on the same instance that plan and materialize use."""
+    from contextgrid_dagster.terminal import print_addresses
+
     _refuse_taken(host, port)
     with _opened(file, key_prefix) as (graph, instance):
         home = instance.root_directory
         path = graph.experiment.path
+        print_addresses(console, graph, f"http://{host}:{port}")
     environment = os.environ | {
         "DAGSTER_HOME": home,
         "CONTEXTGRID_EXPERIMENT": str(path),
@@ -135,7 +138,6 @@ def ui(
         environment["CONTEXTGRID_KEY_PREFIX"] = key_prefix
     command = [sys.executable, "-m", "dagster", "dev", "--host", host, "--port", str(port)]
     command += ["--module-name", "contextgrid_dagster.definitions", "--attribute", "defs"]
-    console.print(f"http://{host}:{port}", highlight=False)
     # A shell that starts this in the background ignores both; Dagster's processes would inherit that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -12,7 +12,7 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.assets import Declaration, grid_assets
-from contextgrid_dagster.storage import GridStore, IndexStore, TableStore, storage_folder
+from contextgrid_dagster.storage import GridStore, IndexStore, storage_folder
 
 
 @dataclass(frozen=True, order=True)
@@ -49,12 +49,11 @@ class GridGraph:
         pooled: bool = False,
     ) -> None:
         self.experiment = experiment
-        self.declaration = Declaration(experiment, key_prefix, pooled)
+        self.declaration = Declaration(experiment, key_prefix, pooled, storage)
         self.assets: tuple[AssetsDefinition, ...] = tuple(grid_assets(self.declaration))
         self._storage = storage
-        folder = storage_folder(experiment, storage)
-        self.tables = TableStore(folder)
-        self.indexes = IndexStore(folder)
+        self.tables = self.declaration.tables
+        self.indexes = IndexStore(storage_folder(experiment, storage))
 
     def calling(self, *, budget_usd: float | None = None, mode: str | None = None) -> GridGraph:
         """The same graph for a run that calls models otherwise than the experiment says."""

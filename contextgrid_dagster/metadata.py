@@ -6,13 +6,12 @@ Texts of prompts, documents and answers never appear here; previews show how lon
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from dagster import (
-    AssetExecutionContext,
     DataVersion,
     MaterializeResult,
     MetadataValue,
@@ -34,7 +33,7 @@ FAILED_QUESTIONS = "failed_questions"
 FAILED_VERDICTS = "failed_verdicts"
 LOST_METRICS = "lost_metrics"
 SKIPPED_QUESTIONS = "skipped_questions"
-INPUT_VERSIONS = "input_versions/"
+INPUT_VERSIONS = "inputs/"
 
 PREVIEW_ROWS = 5
 _PREVIEW_CHARACTERS = 120
@@ -63,7 +62,7 @@ def materialised(
         preview: rows to show, the first few of them.
         more: any other metadata; shown first.
     """
-    metadata: dict[str, Any] = {name: number for name, number in numbers.items() if _is_measured(number)}
+    metadata: dict[str, Any] = {name: _rounded(number) for name, number in numbers.items() if _is_measured(number)}
     if preview is not None and preview.num_rows:
         metadata["preview"] = preview_of(preview)
     return MaterializeResult(
@@ -124,15 +123,6 @@ def characters(table: pa.Table, column: str = "text") -> int:
     return int(pc.sum(pc.utf8_length(table[column])).as_py() or 0)
 
 
-def warn_of_failures(context: AssetExecutionContext, failures: Sequence[tuple[str, str]], what: str, of: int) -> None:
-    """Log which items failed and why the first of them did."""
-    if not failures:
-        return
-    first, reason = failures[0]
-    others = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
-    context.log.warning(f"{len(failures)} of {of} {what} failed: {first}: {shorten(reason, 300)}{others}")
-
-
 def shorten(text: str, length: int = _PREVIEW_CHARACTERS) -> str:
     """Text on one line, cut to a length."""
     line = " ".join(text.split())
@@ -141,6 +131,10 @@ def shorten(text: str, length: int = _PREVIEW_CHARACTERS) -> str:
 
 def _is_measured(number: Number) -> bool:
     return number is not None and math.isfinite(number)
+
+
+def _rounded(number: Number) -> Number:
+    return round(number, 6) if isinstance(number, float) else number
 
 
 def _cell(value: Any) -> str | int | float | bool | None:

@@ -12,6 +12,7 @@ from rich.table import Table
 from contextgrid.core.markup import for_terminal
 from contextgrid.models.calls import Meter
 from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome
+from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.planner import Plan, Status, Step
 
 _STYLES = {Status.MISSING: "red", Status.STALE: "yellow", Status.POSSIBLE: "cyan", Status.CURRENT: "green"}
@@ -109,6 +110,23 @@ def spending(calls: Meter) -> str | None:
     text = f"Models: {calls.calls} calls, {calls.hits} replies from the ledger"
     text += f"; ${calls.spent:.4f} spent now, ${calls.usd:.4f} at the original price"
     return text + (f"; {calls.unpriced} replies have no price and are not in it" if calls.unpriced else "")
+
+
+def print_addresses(console: Console, graph: GridGraph, base: str) -> None:
+    """Where the UI is, and what to look at first."""
+
+    def page(asset: str, view: str = "") -> str:
+        return f"{base}/assets/{'/'.join(graph.key(asset).path)}{view}"
+
+    pages = {"the graph": f"{base}/asset-groups", "what came out": page("leaderboard")}
+    if "answers" in graph.names:
+        pages |= {"one cell": page("lift_reports", "?view=partitions")}
+        pages |= {"the matrix": page("answers", "?view=partitions")}
+    job = graph.declaration.resource("bring_up_to_date")
+    pages |= {"bring it up to date": f"{base}/jobs, then {job}"}
+    console.print("Dagster UI, ready in about ten seconds. Ctrl-C stops it.")
+    for what, address in pages.items():
+        console.print(f"  {what:<20} {address}", highlight=False, soft_wrap=True)
 
 
 def print_costs(console: Console, lines: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ from contextgrid_dagster import build_definitions
 from contextgrid_dagster.executor import Kind, execute
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import home_of, open_instance
+from contextgrid_dagster.labels import group_of
 from contextgrid_dagster.planner import plan
 from contextgrid_dagster.records import Record, read_records
 from tests.dagster_fixtures import (
@@ -110,8 +111,7 @@ def test_every_asset_is_labelled_and_versioned(graph: GridGraph) -> None:
         (spec,) = asset.specs
         name = spec.key.path[-1]
         assert spec.description
-        assert spec.group_name != "default"
-        assert spec.owners
+        assert spec.group_name == group_of(name)
         assert spec.kinds
         assert spec.code_version == code_version(name, graph.experiment.run, graph.experiment.matrix)
         assert (spec.automation_condition is None) == (not spec.deps)
@@ -150,7 +150,7 @@ def test_materialisations_carry_numbers_and_a_preview(bench: Bench) -> None:
 def test_a_lift_report_carries_its_sentence_its_numbers_and_the_split(bench: Bench) -> None:
     report = metadata_of(bench, Node("lift_reports", f"{LLM_SHORT}|{ROW}"))
     assert str(report["sentence"]).startswith("Retrieval did not change")
-    assert "| questions | count | ids |" in str(report["report"])
+    assert str(report["differences"]).startswith("![chart](<data:image/svg+xml,")
     assert {"gain_converted", "gain_wasted", "gain_unexplained", "loss", "retrieval_gain", "answer_gain"} <= set(report)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from textwrap import shorten
 from typing import Any
@@ -219,6 +219,25 @@ class LiftReport:
         values: dict[str, Any] = {field.name: row.get(field.name) for field in fields(cls)}
         return cls(**{**values, **sides, "metrics": metrics})
 
+    def score_rows(self) -> list[dict[str, str]]:
+        """The retrieval and the answer score against the baseline's, in words: one mapping for each score."""
+        return [
+            {
+                "score": name,
+                "cell": _number(d.cell),
+                "baseline": _number(d.baseline),
+                "difference": _signed(d.difference),
+                "interval": d.interval,
+                "p": _p_value(d.p),
+                "questions": f"{d.n} of {d.total}",
+            }
+            for name, d in ((self.headline, self.retrieval), (self.answer_metric, self.answer))
+        ]
+
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """The ids of the questions by what became of them."""
+        return {part: getattr(self, part) for part in _PARTS}
+
     def to_markdown(self) -> str:
         """Verdict, both differences, and the split with its question ids (20 a part), safe to render."""
         lines = [
@@ -227,16 +246,18 @@ class LiftReport:
             "| score | cell | baseline | difference | 95 % interval | p | questions |",
             "| :-- | --: | --: | --: | :-: | --: | --: |",
         ]
-        for name, d in ((self.headline, self.retrieval), (self.answer_metric, self.answer)):
-            numbers = (_number(d.cell), _number(d.baseline), _signed(d.difference), d.interval, _p_value(d.p))
-            lines.append(f"| {as_text(name)} | {' | '.join(numbers)} | {d.n} of {d.total} |")
+        for row in self.score_rows():
+            lines.append(f"| {as_text(row['score'])} | {' | '.join(list(row.values())[1:])} |")
         lines += ["", "| questions | count | ids |", "| :-- | --: | :-- |"]
-        for part in _PARTS:
-            ids = getattr(self, part)
-            shown = ", ".join(as_text(question_id) for question_id in ids[:_SHOWN_IDS])
-            rest = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
-            lines.append(f"| {part.replace('_', ' ')} | {len(ids)} | {shown}{rest} |")
+        for part, ids in self.parts().items():
+            lines.append(f"| {part.replace('_', ' ')} | {len(ids)} | {as_text(shown_ids(ids))} |")
         return "\n".join(lines) + "\n"
+
+
+def shown_ids(ids: Sequence[str]) -> str:
+    """The first ids of a part, and how many there are besides."""
+    rest = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
+    return ", ".join(ids[:_SHOWN_IDS]) + rest
 
 
 _CONCLUSIONS = {

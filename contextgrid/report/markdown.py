@@ -1,4 +1,4 @@
-"""Results written to a folder: the leaderboard as Parquet and CSV, the findings as Markdown."""
+"""Results written to a folder: the leaderboard as Parquet and CSV, the findings as Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_folder(folder: Path) -> None:
 
 
 def write_report(results: Results, folder: Path, title: str) -> Path:
-    """Write ``leaderboard.parquet``, ``leaderboard.csv`` and ``report.md``; returns the path of the last.
+    """Write ``leaderboard.parquet``, ``leaderboard.csv``, ``report.html`` and ``report.md``; returns the last's path.
 
     Raises:
         ConfigError: if the folder cannot be written to.
@@ -44,6 +44,7 @@ def write_report(results: Results, folder: Path, title: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(results.leaderboard, folder / "leaderboard.parquet")
         results.to_pandas().to_csv(folder / "leaderboard.csv", index=False)
+        (folder / "report.html").write_text(_html(results, title), encoding="utf-8")
         report.write_text(_markdown(results, title), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"output {folder}: cannot be written ({error.strerror or error})") from error
@@ -61,6 +62,14 @@ def _markdown(results: Results, title: str) -> str:
     for key, reason in results.failed.items():
         lines += ["", f"Failed: {as_text(key)}: {as_text(reason)}"]
     return "\n".join(lines) + "\n"
+
+
+def _html(results: Results, title: str) -> str:
+    from contextgrid.report.html import leaderboard_page
+
+    failed = [f"failed: {key}: {reason}" for key, reason in results.failed.items()]
+    notes = [*results.notes, *results.warnings, *failed]
+    return leaderboard_page(results.leaderboard, findings(results.lifts), title, notes=notes)
 
 
 # Heading and column of the leaderboard.

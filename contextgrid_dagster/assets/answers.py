@@ -4,12 +4,13 @@
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from dagster import AssetExecutionContext, AssetsDefinition, MaterializeResult
 
 from contextgrid import stages
 from contextgrid.models.calls import count_calls
+from contextgrid.report.means import cell_means
 from contextgrid_dagster.assets.declaration import Declaration
+from contextgrid_dagster.labels import model_kind
 from contextgrid_dagster.metadata import (
     FAILED_QUESTIONS,
     SKIPPED_QUESTIONS,
@@ -18,11 +19,9 @@ from contextgrid_dagster.metadata import (
     means,
     statuses,
     total,
-    warn_of_failures,
 )
 from contextgrid_dagster.partitions import GENERATION, RETRIEVAL
-
-GROUP = "answers"
+from contextgrid_dagster.run_log import answers_in_words, means_in_words, warn_of_gaps
 
 
 def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
@@ -31,8 +30,7 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
 
     @declaration.asset(
         "answers",
-        group=GROUP,
-        kind="ai",
+        kind=model_kind(declaration.models),
         partitions=parts.cell,
         ins={
             "retrieved_ids": read("retrieved_ids", parts.cell_to(RETRIEVAL)),
@@ -45,7 +43,8 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
         """The answers of a column to every question, from a row's passages. Fails only if every question does."""
         with count_calls() as meter:
             table = stages.answer(retrieved_ids, generation_spec, run, cell=context.partition_key)
-        _warn_of_gaps(context, table)
+        warn_of_gaps(context, table)
+        context.log.info(answers_in_words(table, meter))
         counts = statuses(table)
         numbers = {
             "questions": table.num_rows,
@@ -62,7 +61,6 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
 
     @declaration.asset(
         "lexical_scores",
-        group=GROUP,
         kind="python",
         partitions=parts.cell,
         ins={
@@ -76,19 +74,10 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
         """Answer quality, groundedness, citations and abstention of every answer, without a model."""
         table = stages.score_answers(answers, retrieval_scores, run)
         counts = {f"questions_{status}": count for status, count in statuses(table).items()}
+        context.log.info(means_in_words(cell_means(table), [run.answer_metric, "groundedness", "abstention_accuracy"]))
         numbers = {**means(table), "questions": table.num_rows, **counts}
         made_for = declaration.made_for(parts.cell, context.partition_key)
         preview = table.select(["question_id", "status", run.answer_metric, "groundedness", "retrieval"])
         return materialised(table, made_for=made_for, numbers=numbers, preview=preview)
 
     return [answers, lexical_scores]
-
-
-def _warn_of_gaps(context: AssetExecutionContext, table: pa.Table) -> None:
-    """Log which questions failed, and how many the budget did not cover."""
-    failed = table.filter(pc.equal(table["status"], "failed"))
-    failures = list(zip(failed["question_id"].to_pylist(), failed["error"].to_pylist(), strict=True))
-    warn_of_failures(context, failures, "questions", table.num_rows)
-    skipped = statuses(table).get("skipped_budget", 0)
-    if skipped:
-        context.log.warning(f"{skipped} of {table.num_rows} questions skipped for the budget")

@@ -25,22 +25,17 @@ from contextgrid.grid.matrix import judges
 from contextgrid.settings import RunSettings
 from contextgrid.stages import code_version
 from contextgrid_dagster.automation import on_changed_content
+from contextgrid_dagster.descriptions import describe
+from contextgrid_dagster.labels import columns_of, group_of, tags_of
 from contextgrid_dagster.metadata import EXPERIMENT, SETTINGS
 from contextgrid_dagster.partitions import GridPartitions
-from contextgrid_dagster.storage import BY_PARTITION
+from contextgrid_dagster.storage import BY_PARTITION, TableStore, storage_folder
 
 # The assets that call models, and the pool they share: an instance limits how many of its runs work at once.
 CALL_MODELS = frozenset({"answers", "judge_scores"})
 MODEL_POOL = "contextgrid_models"
 
 _KEY_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*")
-_OWNERS = {
-    "inputs": "team:experiment",
-    "corpus": "team:retrieval",
-    "retrieval": "team:retrieval",
-    "answers": "team:generation",
-    "findings": "team:evaluation",
-}
 
 
 @dataclass(frozen=True)
@@ -51,18 +46,19 @@ class Declaration:
         experiment: the experiment.
         key_prefix: first part of every asset key, for several experiments in one Dagster instance.
         pooled: whether assets that call models are in the pool ``contextgrid_models``.
+        storage: where results are stored; see :func:`~contextgrid_dagster.storage.storage_folder`.
     """
 
     experiment: Experiment
     key_prefix: str | None = None
+    pooled: bool = False
+    storage: str | None = None
 
     def __post_init__(self) -> None:
         if self.key_prefix is not None and not _KEY_PREFIX.fullmatch(self.key_prefix):
             raise ConfigError(
                 f"key prefix {self.key_prefix!r}: use letters and digits, joined by single - or _, and a letter first"
             )
-
-    pooled: bool = False
 
     @cached_property
     def partitions(self) -> GridPartitions:
@@ -96,25 +92,29 @@ class Declaration:
         self,
         name: str,
         *,
-        group: str,
         kind: str,
         partitions: PartitionsDefinition | None = None,
         ins: Mapping[str, AssetIn] | None = None,
     ) -> Callable[[Callable[..., MaterializeResult[Any]]], AssetsDefinition]:
-        """Decorator that makes a function the asset called ``name``; its docstring becomes the description."""
-        decorator: Callable[[Callable[..., MaterializeResult[Any]]], AssetsDefinition] = asset(
-            key=self.key(name),
-            group_name=group,
-            kinds={kind, "parquet"} if name != "index" else {kind},
-            owners=[_OWNERS[group]],
-            code_version=code_version(name, self.run, self.matrix),
-            partitions_def=partitions,
-            ins=ins or {},
-            io_manager_key=self.resource("indexes" if name == "index" else "tables"),
-            automation_condition=on_changed_content if ins else None,
-            pool=MODEL_POOL if self.pooled and name in CALL_MODELS else None,
-        )
-        return decorator
+        """Decorator that makes a function the asset called ``name``; its docstring begins the description."""
+
+        def declare(function: Callable[..., MaterializeResult[Any]]) -> AssetsDefinition:
+            return asset(
+                key=self.key(name),
+                group_name=group_of(name, self.key_prefix),
+                kinds={kind, "parquet"} if name != "index" else {kind},
+                description=describe(name, function.__doc__),
+                tags=tags_of(self.experiment.name, calls_models=self._calls_models(name)),
+                metadata=self._metadata(name, partitions),
+                code_version=code_version(name, self.run, self.matrix),
+                partitions_def=partitions,
+                ins=ins or {},
+                io_manager_key=self.resource("indexes" if name == "index" else "tables"),
+                automation_condition=on_changed_content if ins else None,
+                pool=MODEL_POOL if self.pooled and name in CALL_MODELS else None,
+            )(function)
+
+        return declare
 
     def read(self, name: str, mapping: PartitionMapping | None = None) -> AssetIn:
         """An input that reads one partition of an asset."""
@@ -131,3 +131,23 @@ class Declaration:
         if definition is not None and partition is not None:
             noted[SETTINGS] = self.partitions.settings(definition, partition)
         return noted
+
+    @cached_property
+    def tables(self) -> TableStore:
+        """Where tables are stored, and reports beside them."""
+        return TableStore(storage_folder(self.experiment, self.storage))
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """Specs of the models that answer."""
+        return tuple(dict.fromkeys(column.model for column in self.matrix.columns if column.model is not None))
+
+    def _calls_models(self, name: str) -> bool:
+        if name in ("index", "retrieved_ids"):
+            return any(row.index_is_hosted if name == "index" else row.retrieval_is_hosted for row in self.matrix.rows)
+        return name == "judge_scores" or (name == "answers" and bool(self.models))
+
+    def _metadata(self, name: str, partitions: PartitionsDefinition | None) -> dict[str, Any]:
+        columns = columns_of(name, self.run)
+        shown = {"dagster/uri": str(self.tables.folder_of(self.key(name), partitioned=partitions is not None))}
+        return shown if columns is None else shown | {"dagster/column_schema": columns}

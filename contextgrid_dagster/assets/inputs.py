@@ -11,14 +11,12 @@ from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.assets.declaration import Declaration
 from contextgrid_dagster.metadata import characters, materialised, total
 
-GROUP = "inputs"
-
 
 def input_assets(declaration: Declaration) -> list[AssetsDefinition]:
     """``corpus``, ``evalset``, and ``generation_spec`` if anything is generated."""
     experiment, parts = declaration.experiment, declaration.partitions
 
-    @declaration.asset("corpus", group=GROUP, kind="file")
+    @declaration.asset("corpus", kind="file")
     def corpus() -> MaterializeResult[Any]:
         """The documents as they lie on disk, byte for byte."""
         table = corpus_table(experiment)
@@ -27,7 +25,7 @@ def input_assets(declaration: Declaration) -> list[AssetsDefinition]:
         numbers = {"documents": table.num_rows, "document_bytes": total(shown, "bytes")}
         return materialised(table, made_for=declaration.made_for(), numbers=numbers, preview=shown)
 
-    @declaration.asset("evalset", group=GROUP, kind="file")
+    @declaration.asset("evalset", kind="file")
     def evalset() -> MaterializeResult[Any]:
         """The questions, their evidence as quotes, and reference answers where there are any."""
         table = evalset_table(experiment)
@@ -41,7 +39,7 @@ def input_assets(declaration: Declaration) -> list[AssetsDefinition]:
     if not declaration.matrix.columns:
         return [corpus, evalset]
 
-    @declaration.asset("generation_spec", group=GROUP, kind="file", partitions=parts.generation)
+    @declaration.asset("generation_spec", kind="yaml", partitions=parts.generation)
     def generation_spec(context: AssetExecutionContext) -> MaterializeResult[Any]:
         """All that determines what a column answers: generator, prompt text, model and parameters."""
         table = generation_spec_table(experiment, context.partition_key)

@@ -13,6 +13,7 @@ from contextgrid.generate.judging import coverage_warnings
 from contextgrid.models.calls import count_calls
 from contextgrid.report.means import cell_means, lost_metrics
 from contextgrid_dagster.assets.declaration import Declaration
+from contextgrid_dagster.labels import model_kind
 from contextgrid_dagster.metadata import (
     FAILED_VERDICTS,
     LOST_METRICS,
@@ -22,8 +23,7 @@ from contextgrid_dagster.metadata import (
     materialised,
     statuses,
 )
-
-GROUP = "answers"
+from contextgrid_dagster.run_log import failed_rows, means_in_words, warn_of_failures
 
 
 def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:
@@ -32,8 +32,7 @@ def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:
 
     @declaration.asset(
         "judge_scores",
-        group=GROUP,
-        kind="ai",
+        kind=model_kind(declaration.judges.values()),
         partitions=parts.cell,
         ins={"answers": declaration.read("answers"), "evalset": declaration.read("evalset")},
     )
@@ -49,6 +48,10 @@ def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:
             table = stages.judge(answers, evalset, run, answered_by=column.model, cell=cell)
         for sentence in coverage_warnings(table):
             context.log.warning(sentence)
+        warn_of_failures(
+            context, failed_rows(table, names=["question_id", "metric"], reason="reason"), "verdicts", table.num_rows
+        )
+        context.log.info(means_in_words(_means(table), list(_means(table))))
         numbers, preview = {**_numbers(table), **calls_of(meter)}, table.select(_SHOWN)
         more = {"coverage": _coverage(table), **_noted(judges[column.key], column.model)}
         if lost := lost_metrics([table]):

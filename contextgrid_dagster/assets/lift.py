@@ -5,18 +5,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from dagster import AssetExecutionContext, AssetsDefinition, Config, MaterializeResult, MetadataValue
+from dagster import AssetExecutionContext, AssetsDefinition, Config, MaterializeResult
 from pydantic import Field
 
 from contextgrid import stages
+from contextgrid.report.findings import findings
 from contextgrid_dagster.assets.declaration import Declaration
-from contextgrid_dagster.metadata import INPUT_VERSIONS, materialised, preview_of
+from contextgrid_dagster.findings import (
+    leaderboard_findings,
+    lift_findings,
+    write_leaderboard_report,
+    write_lift_report,
+)
+from contextgrid_dagster.metadata import INPUT_VERSIONS, materialised
 from contextgrid_dagster.versions import combined_version, data_versions
-
-GROUP = "findings"
-_LEADERBOARD_ROWS = 50
-# Few enough to be read side by side; the rest is in the table and in each cell's report.
-_LEADERBOARD_COLUMNS = ["rank", "retrieval", "generation", "best", "retrieval_score", "answer_score", "answer_gain"]
 
 
 class LeaderboardConfig(Config):
@@ -40,8 +42,7 @@ def _lift_reports(declaration: Declaration) -> AssetsDefinition:
 
     @declaration.asset(
         "lift_reports",
-        group=GROUP,
-        kind="python",
+        kind="report",
         partitions=parts.cell,
         ins={name: declaration.read_many(name, parts.cell_and_baseline) for name in names},
     )
@@ -65,10 +66,12 @@ def _lift_reports(declaration: Declaration) -> AssetsDefinition:
             "answer_gain": report.answer.difference,
             "answer_gain_low": report.answer.low,
             "answer_gain_high": report.answer.high,
-            "p_value": report.answer.p,
+            "answer_p_value": report.answer.p,
             **splits,
         }
-        more = {"report": MetadataValue.md(report.to_markdown()), "sentence": MetadataValue.text(report.verdict)}
+        context.log.info(report.verdict)
+        file = write_lift_report(context, declaration.tables, declaration.key("lift_reports"), cell, report)
+        more = {**lift_findings(report), **file}
         made_for = declaration.made_for(parts.cell, cell)
         return materialised(report.to_table(), made_for=made_for, numbers=numbers, more=more)
 
@@ -84,7 +87,7 @@ def _leaderboard(declaration: Declaration, *, generates: bool) -> AssetsDefiniti
     if generates:
         read["lift_reports"] = declaration.read_many("lift_reports", allow_missing=True)
 
-    declare = declaration.asset("leaderboard", group=GROUP, kind="python", ins=read)
+    declare = declaration.asset("leaderboard", kind="report", ins=read)
     if generates:
 
         @declare
@@ -124,30 +127,21 @@ def _side_by_side(
     }
     lifts = {key: LiftReport.from_table(table) for key, table in used.get("lift_reports", {}).items()}
     table = stages.leaderboard(used["retrieval_scores"], lifts, declaration.run, declaration.matrix)
-    best = table.slice(0, 1).to_pylist()[0] if table.num_rows else {}
     # Dagster records no version for an input of a hundred or more partitions.
     versions = {
         INPUT_VERSIONS + name: combined_version(data_versions(context.instance, declaration.key(name), tables))
         for name, tables in used.items()
     }
-    return materialised(
-        table,
-        made_for=declaration.made_for(),
-        numbers={
-            "cells": table.num_rows,
-            "best_retrieval_score": best.get("retrieval_score"),
-            "best_answer_score": best.get("answer_score"),
-        },
-        more={"leaderboard": preview_of(_leaderboard_shown(declaration, table), _LEADERBOARD_ROWS), **versions},
-    )
-
-
-def _leaderboard_shown(declaration: Declaration, table: pa.Table) -> pa.Table:
-    """The columns of the leaderboard that are shown, with a mean for each metric that is judged."""
-    shown = table.select(_LEADERBOARD_COLUMNS)
-    judge = declaration.run.judge
-    means = [{metric["name"]: metric["mean"] for metric in cell} for cell in table["metrics"].to_pylist()]
-    for name in judge.judged if judge is not None and declaration.judges else ():
-        if name != declaration.run.answer_metric:
-            shown = shown.append_column(name, pa.array([cell.get(name) for cell in means], pa.float64()))
-    return shown
+    for sentence in findings(lifts):
+        context.log.info(sentence)
+    title = declaration.experiment.report.title or declaration.experiment.name
+    file = write_leaderboard_report(context, declaration.tables, declaration.key("leaderboard"), table, lifts, title)
+    judged = declaration.run.judge.judged if declaration.judges and declaration.run.judge is not None else ()
+    best = table.slice(0, 1).to_pylist()[0] if table.num_rows else {}
+    numbers = {
+        "cells": table.num_rows,
+        "best_retrieval_score": best.get("retrieval_score"),
+        "best_answer_score": best.get("answer_score"),
+    }
+    more = {**leaderboard_findings(table, lifts, judged), **file, **versions}
+    return materialised(table, made_for=declaration.made_for(), numbers=numbers, more=more)

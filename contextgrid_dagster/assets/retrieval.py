@@ -9,11 +9,12 @@ from dagster import AssetExecutionContext, AssetsDefinition, MaterializeResult
 
 from contextgrid import stages
 from contextgrid.index import PassageIndex
+from contextgrid.report.means import cell_means
 from contextgrid_dagster.assets.declaration import Declaration
-from contextgrid_dagster.metadata import characters, materialised, means, warn_of_failures
+from contextgrid_dagster.metadata import characters, materialised
 from contextgrid_dagster.partitions import CHUNKS, INDEX, PARSER, ROW
-
-CORPUS_GROUP, RETRIEVAL_GROUP = "corpus", "retrieval"
+from contextgrid_dagster.retrieval_metrics import at_headline, metrics_table
+from contextgrid_dagster.run_log import means_in_words, warn_of_failures
 
 
 def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
@@ -22,7 +23,6 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
 
     @declaration.asset(
         "documents",
-        group=CORPUS_GROUP,
         kind="python",
         partitions=parts.parser,
         ins={"corpus": read("corpus")},
@@ -42,7 +42,6 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
 
     @declaration.asset(
         "chunks",
-        group=CORPUS_GROUP,
         kind="python",
         partitions=parts.chunks,
         ins={"documents": read("documents", parts.up(PARSER, CHUNKS))},
@@ -54,13 +53,12 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
         return materialised(
             table,
             made_for=declaration.made_for(parts.chunks, context.partition_key),
-            numbers={"passages": table.num_rows, "mean_characters": length / max(1, table.num_rows)},
+            numbers={"passages": table.num_rows, "mean_passage_characters": length / max(1, table.num_rows)},
             preview=table,
         )
 
     @declaration.asset(
         "index",
-        group=CORPUS_GROUP,
         kind="python",
         partitions=parts.index,
         ins={"chunks": read("chunks", parts.up(CHUNKS, INDEX))},
@@ -78,7 +76,6 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
 
     @declaration.asset(
         "retrieved_ids",
-        group=RETRIEVAL_GROUP,
         kind="python",
         partitions=parts.retrieval,
         ins={"index": read("index", parts.up(INDEX, ROW)), "evalset": read("evalset")},
@@ -97,7 +94,6 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
 
     @declaration.asset(
         "retrieval_scores",
-        group=RETRIEVAL_GROUP,
         kind="python",
         partitions=parts.retrieval,
         ins={
@@ -117,14 +113,17 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
         """Retrieval metrics of every question, and its evidence located in this parse."""
         table = stages.score_retrieval(retrieved_ids, chunks, documents, evalset, run)
         unresolved = pc.greater(pc.list_value_length(table["unresolved"]), 0)
+        means = cell_means(table)
+        context.log.info(means_in_words(means, [run.headline]))
         numbers = {
-            **means(table),
+            **at_headline(means, run.headline),
             "questions": table.num_rows,
             "scored_questions": table.num_rows - table[run.headline].null_count,
-            "questions_with_unresolved_evidence": pc.sum(unresolved).as_py(),
+            "unresolved_evidence": pc.sum(unresolved).as_py(),
         }
         made_for = declaration.made_for(parts.retrieval, context.partition_key)
         preview = table.select(["question_id", "question", run.headline])
-        return materialised(table, made_for=made_for, numbers=numbers, preview=preview)
+        more = {"all_metrics": metrics_table(means)}
+        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, more=more)
 
     return [documents, chunks, index, retrieved_ids, retrieval_scores]
