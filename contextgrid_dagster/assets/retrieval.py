@@ -10,6 +10,7 @@ from dagster import AssetExecutionContext, AssetsDefinition, MaterializeResult
 from contextgrid import stages
 from contextgrid.index import PassageIndex
 from contextgrid_dagster.assets.declaration import Declaration
+from contextgrid_dagster.checks import check
 from contextgrid_dagster.metadata import characters, materialised, means, warn_of_failures
 from contextgrid_dagster.partitions import CHUNKS, INDEX, PARSER, ROW
 
@@ -74,6 +75,7 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
             version=built.fingerprint(),
             made_for=declaration.made_for(parts.index, context.partition_key),
             numbers={"passages": chunks.num_rows},
+            checked=check(context, declaration, "index", passages=chunks.num_rows),
         )
 
     @declaration.asset(
@@ -125,6 +127,7 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
         }
         made_for = declaration.made_for(parts.retrieval, context.partition_key)
         preview = table.select(["question_id", "question", run.headline])
-        return materialised(table, made_for=made_for, numbers=numbers, preview=preview)
+        checked = check(context, declaration, "retrieval_scores", retrieval_scores=table)
+        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, checked=checked)
 
     return [documents, chunks, index, retrieved_ids, retrieval_scores]
