@@ -18,7 +18,7 @@ from contextgrid.score.statistics import as_floats, mean_of, paired_bootstrap
 from contextgrid.settings import RunSettings
 
 REGRESSION, FLOOR = "answer_regression", "answer_floor"
-# Ids of questions that are noted with a change: as many as a description may show, and whether there are more.
+# Ids of questions that are noted with a change: more than a description shows, so that it says that there are more.
 _NOTED_IDS = 6
 
 
@@ -112,8 +112,8 @@ class Change:
         measured["max_drop"] = settings.max_drop
         stated = f"{self.metric} {d} against the last materialisation, over {d.n} of {d.total} questions"
         if d.direction < 0 and d.high is not None and d.high < -settings.max_drop:
-            wanted = f"a fall of at most {settings.max_drop:g} wanted" if settings.max_drop else "no fall wanted"
-            description = f"{stated}: {wanted}{listed(self.worse)}"
+            wanted = f"a fall of at most {settings.max_drop:g} is wanted" if settings.max_drop else "no fall is wanted"
+            description = f"{stated}; {wanted}{listed(self.worse)}"
             return Verdict(REGRESSION, Outcome.FAILED, settings.severity, description, measured)
         return Verdict(REGRESSION, Outcome.PASSED, settings.severity, stated, measured)
 
@@ -143,6 +143,6 @@ def floor_verdict(table: pa.Table, run: RunSettings, settings: AnswerFloor) -> V
     stated = f"{run.answer_metric} {mean.mean:.3f} [{low:.3f}, {high:.3f}] over {mean.n} questions"
     if high >= settings.min_mean:
         return Verdict(FLOOR, Outcome.PASSED, settings.severity, stated, measured)
-    lowest = listed(sorted(scores, key=lambda id_: scores[id_]))
-    description = f"{stated}: at least {settings.min_mean:g} wanted{lowest}"
+    lowest = listed(sorted(scores, key=lambda id_: scores[id_])[:_NOTED_IDS], more=False)
+    description = f"{stated}; at least {settings.min_mean:g} wanted, lowest{lowest}"
     return Verdict(FLOOR, Outcome.FAILED, settings.severity, description, measured)

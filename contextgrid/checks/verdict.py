@@ -81,7 +81,7 @@ def share_verdict(check: str, share: Share, settings: ShareCheck) -> Verdict:
     measured = {"share": value, "counted": float(share.of), "min_share": settings.min_share}
     if value >= settings.min_share:
         return Verdict(check, Outcome.PASSED, settings.severity, str(share), measured)
-    description = f"{share}: {value:.4g}, at least {settings.min_share:g} wanted{listed(share.others)}"
+    description = f"{share}, a share of {value:.4g}; at least {settings.min_share:g} wanted{listed(share.others)}"
     return Verdict(check, Outcome.FAILED, settings.severity, description, measured)
 
 
@@ -103,10 +103,9 @@ def absent(check: str, settings: Check, reason: str) -> Verdict:
     return Verdict(check, Outcome.ABSENT, settings.severity, reason)
 
 
-def listed(question_ids: Sequence[str]) -> str:
-    """The first few of some questions, as the end of a sentence."""
+def listed(question_ids: Sequence[str], *, more: bool = True) -> str:
+    """The first few of some questions, as the end of a sentence, and whether there are more."""
     if not question_ids:
         return ""
     shown = ", ".join(question_ids[:_IDS_SHOWN])
-    rest = len(question_ids) - _IDS_SHOWN
-    return f"; {shown}" + (f" and {rest} more" if rest > 0 else "")
+    return f": {shown}" + (" ..." if more and len(question_ids) > _IDS_SHOWN else "")
