@@ -80,7 +80,8 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
         counts = {f"questions_{status}": count for status, count in statuses(table).items()}
         numbers = {**means(table), "questions": table.num_rows, **counts}
         made_for = declaration.made_for(parts.cell, context.partition_key)
-        preview = table.select(["question_id", "status", run.answer_metric, "groundedness", "retrieval"])
+        shown = ("question_id", "status", run.answer_metric, "groundedness", "retrieval")
+        preview = table.select([name for name in dict.fromkeys(shown) if name in table.column_names])
         seen = {"lexical_scores": table, "answers": answers, "retrieval_scores": retrieval_scores}
         checked = check(context, declaration, "lexical_scores", **seen)
         return materialised(table, made_for=made_for, numbers=numbers, preview=preview, checked=checked)
