@@ -115,6 +115,36 @@ def materialize(
 
 
 @app.command()
+def gate(
+    file: ExperimentFile,
+    select: Select = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML, for CI.", dir_okay=False)
+    ] = None,
+    allow_stale: Annotated[
+        bool, typer.Option("--allow-stale", help="Pass although partitions are missing or stale.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Failures of severity warn count like errors.")] = False,
+    key_prefix: KeyPrefix = None,
+) -> None:
+    """Give the verdicts of all checks on what is stored. Builds nothing and calls no model.
+
+    Exit code 1 if a check of severity error fails, or partitions are missing or stale.
+    """
+    from contextgrid_dagster.gate import examine
+    from contextgrid_dagster.gate_terminal import print_gate
+    from contextgrid_dagster.junit import write_junit
+
+    with _opened(file, key_prefix, read_only=True) as (graph, instance):
+        report = examine(graph, instance, select or [], allow_stale=allow_stale, strict=strict)
+    if junit is not None:
+        write_junit(report, junit)
+    print_gate(console, report)
+    if not report.success:
+        raise typer.Exit(1)
+
+
+@app.command()
 def ui(
     file: ExperimentFile,
     port: Annotated[int, typer.Option(help="Port of the web server.")] = 3000,
@@ -156,12 +186,12 @@ def _refuse_taken(host: str, port: int) -> None:
 
 @contextmanager
 def _opened(
-    file: Path, key_prefix: str | None, budget_usd: float | None = None
+    file: Path, key_prefix: str | None, budget_usd: float | None = None, *, read_only: bool = False
 ) -> Iterator[tuple[GridGraph, DagsterInstance]]:
     """The graph of an experiment and the Dagster instance it is recorded in."""
     from contextgrid.grid.experiment import Experiment
     from contextgrid_dagster.graph import GridGraph
-    from contextgrid_dagster.instance import home_of, open_instance
+    from contextgrid_dagster.instance import home_of, open_instance, read_instance
 
     experiment = Experiment.load(file, budget_usd=budget_usd)
     graph = GridGraph(experiment, key_prefix=key_prefix or None)
@@ -171,7 +201,7 @@ def _opened(
         highlight=False,
         soft_wrap=True,
     )
-    with open_instance(home) as instance:
+    with (read_instance if read_only else open_instance)(home) as instance:
         yield graph, instance
 
 

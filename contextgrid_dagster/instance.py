@@ -97,6 +97,21 @@ def open_instance(home: Path) -> Iterator[DagsterInstance]:
 
 
 @contextmanager
+def read_instance(home: Path) -> Iterator[DagsterInstance]:
+    """The Dagster instance of a home; where there is none, one without records that leaves no trace.
+
+    Raises:
+        ConfigError: if the home's ``dagster.yaml`` cannot be used.
+    """
+    if (home / "dagster.yaml").exists():
+        with open_instance(home) as instance:
+            yield instance
+    else:
+        with DagsterInstance.ephemeral() as instance:
+            yield instance
+
+
+@contextmanager
 def _dagster_home(home: Path) -> Iterator[None]:
     before = os.environ.get("DAGSTER_HOME")
     os.environ["DAGSTER_HOME"] = str(home)

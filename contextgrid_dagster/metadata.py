@@ -25,6 +25,7 @@ from contextgrid.core.fingerprint import fingerprint
 from contextgrid.core.tables import VOLATILE
 from contextgrid.models.meter import Meter
 from contextgrid.report.means import cell_means
+from contextgrid_dagster.checks import Checked
 
 # Entries that the planner reads back.
 EXPERIMENT = "experiment"
@@ -51,6 +52,7 @@ def materialised(
     numbers: Mapping[str, Number],
     preview: pa.Table | None = None,
     more: Mapping[str, Any] | None = None,
+    checked: Checked | None = None,
 ) -> MaterializeResult[Any]:
     """A stage's result with its data version and all that is shown of it.
 
@@ -61,6 +63,7 @@ def materialised(
         numbers: measurements by name. What could not be measured is left out.
         preview: rows to show, the first few of them.
         more: any other metadata; shown first.
+        checked: what its checks found.
     """
     metadata: dict[str, Any] = {name: _rounded(number) for name, number in numbers.items() if _is_measured(number)}
     if preview is not None and preview.num_rows:
@@ -68,7 +71,8 @@ def materialised(
     return MaterializeResult(
         value=value,
         data_version=DataVersion(version if version is not None else fingerprint(value)),
-        metadata={**(more or {}), **metadata, **made_for},
+        metadata={**(more or {}), **metadata, **(checked.notes if checked else {}), **made_for},
+        check_results=checked.results if checked else [],
     )
 
 

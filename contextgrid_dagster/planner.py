@@ -80,6 +80,7 @@ def plan(
     *,
     rebuild_all: bool = False,
     fresh: bool = False,
+    retry: bool = True,
 ) -> Plan:
     """Compare what is stored with the files, the settings and what else is stored, all as they are now.
 
@@ -87,6 +88,7 @@ def plan(
         selections: which partitions to look at (see :mod:`contextgrid_dagster.selection`); all by default.
         rebuild_all: plan every selected partition, whatever its state.
         fresh: plan every selected partition that calls a model, whatever its state.
+        retry: whether a partition is pending only because some of it failed or did not fit the budget.
 
     Raises:
         ContextGridError: if a selection names nothing, or an input file cannot be read.
@@ -97,7 +99,7 @@ def plan(
     steps: list[Step] = []
     pending: set[Node] = set()
     for node in graph.nodes:
-        step = Step(node, Status.STALE, ("asked for",)) if node in forced else state.step(node, pending)
+        step = Step(node, Status.STALE, ("asked for",)) if node in forced else state.step(node, pending, retry=retry)
         if step.is_pending:
             pending.add(node)
         if node in chosen:
@@ -138,8 +140,8 @@ class GridState:
                 changes[node] = _describe_change(graph, node, table)
         return cls(graph, records, stored, inputs, changes)
 
-    def step(self, node: Node, pending: Collection[Node] = ()) -> Step:
-        """The status of a partition, given which others are going to be built."""
+    def step(self, node: Node, pending: Collection[Node] = (), *, retry: bool = True) -> Step:
+        """The status of a partition, given which others are going to be built, and whether what failed is."""
         record = self.records.get(node)
         if record is None:
             return Step(node, Status.MISSING, ("never built",))
@@ -148,7 +150,7 @@ class GridState:
         problem = self._file_problem(node, record)
         if problem is not None:
             return Step(node, Status.MISSING, (problem,))
-        certain = [*self._own_reasons(node, record), *self._upstream_reasons(node, record)]
+        certain = [*self._own_reasons(node, record, retry), *self._upstream_reasons(node, record)]
         if certain:
             return Step(node, Status.STALE, tuple(certain))
         possible = [
@@ -178,7 +180,7 @@ class GridState:
             return "its stored file is damaged"
         return None if self.stored[node] == record.version else "its stored file is not the one that was recorded"
 
-    def _own_reasons(self, node: Node, record: Record) -> list[str]:
+    def _own_reasons(self, node: Node, record: Record, retry: bool) -> list[str]:
         reasons = []
         if node in self.inputs and record.version != self.inputs[node]:
             reasons.append(self.changes.get(node, f"{node.asset} changed"))
@@ -188,9 +190,9 @@ class GridState:
         settings = self._settings(node)
         if record.settings != settings:
             reasons.append(f"settings changed: {record.settings} -> {settings}")
-        if record.failed:
+        if record.failed and retry:
             reasons.append(f"{record.failed} last time")
-        if record.skipped:
+        if record.skipped and retry:
             reasons.append(record.skipped)
         return reasons
 

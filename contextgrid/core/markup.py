@@ -23,12 +23,23 @@ def for_terminal(value: object, *, lines: bool = False) -> str:
     """
     from rich.markup import escape
 
+    return escape(visible(value, lines=lines))
+
+
+def visible(value: object, *, lines: bool = False) -> str:
+    """Any value with the characters that :func:`for_terminal` shows as ``\\x1b`` shown so; for XML as well.
+
+    Args:
+        lines: whether line ends and tabs stay what they are.
+    """
+
     def shown(found: re.Match[str]) -> str:
         character = found[0]
         return character if lines and character in "\n\t" else character.encode("unicode_escape").decode("ascii")
 
-    return escape(_CONTROLS.sub(shown, str(value)))
+    return _CONTROLS.sub(shown, str(value))
 
 
-# C0 and C1 controls, half surrogate pairs, line and paragraph separators, and marks that change the direction.
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# C0 and C1 controls, half surrogate pairs, line and paragraph separators, marks that change the direction, and what is
+# no character at all.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")

@@ -327,8 +327,8 @@ def lift_report(
     ids = pc.unique(pa.chunked_array([*own.ids.chunks, *other.ids.chunks], pa.string()))
     own_retrieval, other_retrieval = own.aligned(own.retrieval, ids), other.aligned(other.retrieval, ids)
     own_answer, other_answer = own.aligned(own.answer, ids), other.aligned(other.answer, ids)
-    answer_change = _changes(own_answer, other_answer)
-    retrieval_rose = _changes(own_retrieval, other_retrieval) > 0
+    answer_change = paired_changes(own_answer, other_answer)
+    retrieval_rose = paired_changes(own_retrieval, other_retrieval) > 0
     compared = ~np.isnan(answer_change)
     parts = {
         "gain_converted": (answer_change > 0) & retrieval_rose,
@@ -343,14 +343,38 @@ def lift_report(
         baseline=baseline_key,
         headline=headline,
         answer_metric=answer_metric,
-        retrieval=_difference(own_retrieval, other_retrieval, seed, resamples),
-        answer=_difference(own_answer, other_answer, seed, resamples),
+        retrieval=paired_difference(own_retrieval, other_retrieval, seed=seed, resamples=resamples),
+        answer=paired_difference(own_answer, other_answer, seed=seed, resamples=resamples),
         **{part: tuple(ids.filter(pa.array(members)).to_pylist()) for part, members in parts.items()},
         question_ids=tuple(own.ids.to_pylist()),
         retrieval_scores=_nullable(own.retrieval),
         answer_scores=_nullable(own.answer),
         metrics={name: mean_of(_column(cell, name)) for name in _numeric_columns(cell)},
         reason=None if compared.any() else _why_nothing_compares(own, other, answer_metric),
+    )
+
+
+def paired_changes(own: Floats, other: Floats) -> Floats:
+    """Differences ``own - other`` by question, nan where either is; those that are only rounding are 0."""
+    changes = own - other
+    changes[np.abs(changes) < _TIE] = 0.0
+    return changes
+
+
+def paired_difference(own: Floats, other: Floats, *, seed: int = 0, resamples: int = 10_000) -> Difference:
+    """How two sets of scores of the same questions, in the same order, differ; nan where there is no score."""
+    changes = paired_changes(own, other)
+    both = ~np.isnan(changes)
+    interval = paired_bootstrap(changes, confidence=1 - ALPHA, resamples=resamples, seed=seed)
+    return Difference(
+        cell=mean_of(own[both]).mean,
+        baseline=mean_of(other[both]).mean,
+        difference=mean_of(changes).mean,
+        low=interval[0] if interval else None,
+        high=interval[1] if interval else None,
+        p=paired_permutation(changes, resamples=resamples, seed=seed),
+        n=int(both.sum()),
+        total=len(both),
     )
 
 
@@ -399,28 +423,6 @@ def _column(table: pa.Table, name: str) -> Floats:
     if name != "retrieval":
         values[pc.is_in(table["status"], value_set=pa.array(_UNMEASURED)).to_numpy()] = np.nan
     return values
-
-
-def _changes(own: Floats, other: Floats) -> Floats:
-    changes = own - other
-    changes[np.abs(changes) < _TIE] = 0.0
-    return changes
-
-
-def _difference(own: Floats, other: Floats, seed: int, resamples: int) -> Difference:
-    changes = _changes(own, other)
-    both = ~np.isnan(changes)
-    interval = paired_bootstrap(changes, confidence=1 - ALPHA, resamples=resamples, seed=seed)
-    return Difference(
-        cell=mean_of(own[both]).mean,
-        baseline=mean_of(other[both]).mean,
-        difference=mean_of(changes).mean,
-        low=interval[0] if interval else None,
-        high=interval[1] if interval else None,
-        p=paired_permutation(changes, resamples=resamples, seed=seed),
-        n=int(both.sum()),
-        total=len(both),
-    )
 
 
 def _why_nothing_compares(own: _Scores, other: _Scores, answer_metric: str) -> str:

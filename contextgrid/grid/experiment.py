@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from contextgrid.checks.settings import SECTIONS, CheckSettings
 from contextgrid.core.axes import AXES, Generation
 from contextgrid.core.errors import ConfigError, ContextGridError, CorpusError
 from contextgrid.core.matrix import Matrix
@@ -56,6 +57,7 @@ class _File(Strict):
     grid: dict[str, Any] = Field(default_factory=dict)
     run: RunSettings = Field(default_factory=RunSettings)
     report: ReportSettings = Field(default_factory=ReportSettings)
+    checks: CheckSettings = CheckSettings()
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Experiment:
         axes: the values of every axis, in the order written.
         run: how the grid is run.
         report: where and under what title results are written.
+        checks: what has to hold of what is built; nothing that is built depends on it.
     """
 
     path: Path
@@ -75,6 +78,7 @@ class Experiment:
     axes: Mapping[str, tuple[AxisValue, ...]]
     run: RunSettings
     report: ReportSettings
+    checks: CheckSettings
     _corpus: tuple[str, ...]
     _corpus_is_folder: bool
     _evalset: str
@@ -105,6 +109,7 @@ class Experiment:
                 }
             ),
             report=content.report,
+            checks=content.checks,
             _corpus=(content.corpus,) if isinstance(content.corpus, str) else tuple(content.corpus),
             _corpus_is_folder=isinstance(content.corpus, str),
             _evalset=content.evalset,
@@ -228,6 +233,7 @@ class Experiment:
         columns = self.matrix.columns
         try:
             check_answer_metric(self.run, columns)
+            self.checks.refuse_impossible(self.run.answer_metric)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {error}") from error
 
@@ -315,10 +321,11 @@ def _validated(content: dict[str, Any], path: Path) -> _File:
                 "run": RunSettings,
                 "run.judge": JudgeSettings,
                 "report": ReportSettings,
+                **SECTIONS,
             }
             valid = sections.get(".".join(location[:-1]), _File).model_fields
             raise ConfigError(f"{path}: unknown key {where!r}{nearest(location[-1], valid)}") from None
-        if first["type"] == "missing":
+        if first["type"] == "missing" and len(location) == 1:
             raise ConfigError(
                 f"{path}: {where!r} is missing; every experiment needs name, corpus and evalset"
             ) from None
@@ -331,6 +338,8 @@ def _problem(error: ErrorDetails) -> str:
     """What is wrong with a value, and the value where it is short."""
     if error["type"] == "string_pattern_mismatch":
         return "is blank; give a path, or leave the key out"
+    if error["type"] == "missing":
+        return "is missing"
     problem = error["msg"].removeprefix("Value error, ")
     value = error["input"]
     shown = isinstance(value, str | int | float) and error["type"] != "value_error" and len(str(value)) <= 40

@@ -10,6 +10,7 @@ from contextgrid import stages
 from contextgrid.models.calls import count_calls
 from contextgrid.report.means import cell_means
 from contextgrid_dagster.assets.declaration import Declaration
+from contextgrid_dagster.checks import check
 from contextgrid_dagster.labels import model_kind
 from contextgrid_dagster.metadata import (
     FAILED_QUESTIONS,
@@ -57,7 +58,8 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
         }
         made_for = declaration.made_for(parts.cell, context.partition_key)
         preview = table.select(["question_id", "question", "answer", "citations", "error"])
-        return materialised(table, made_for=made_for, numbers=numbers, preview=preview)
+        checked = check(context, declaration, "answers", answers=table)
+        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, checked=checked)
 
     @declaration.asset(
         "lexical_scores",
@@ -77,7 +79,10 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
         context.log.info(means_in_words(cell_means(table), [run.answer_metric, "groundedness", "abstention_accuracy"]))
         numbers = {**means(table), "questions": table.num_rows, **counts}
         made_for = declaration.made_for(parts.cell, context.partition_key)
-        preview = table.select(["question_id", "status", run.answer_metric, "groundedness", "retrieval"])
-        return materialised(table, made_for=made_for, numbers=numbers, preview=preview)
+        shown = ("question_id", "status", run.answer_metric, "groundedness", "retrieval")
+        preview = table.select([name for name in dict.fromkeys(shown) if name in table.column_names])
+        seen = {"lexical_scores": table, "answers": answers, "retrieval_scores": retrieval_scores}
+        checked = check(context, declaration, "lexical_scores", **seen)
+        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, checked=checked)
 
     return [answers, lexical_scores]

@@ -25,6 +25,7 @@ from contextgrid.grid.matrix import judges
 from contextgrid.settings import RunSettings
 from contextgrid.stages import code_version
 from contextgrid_dagster.automation import on_changed_content
+from contextgrid_dagster.checks import check_specs, reads_itself
 from contextgrid_dagster.descriptions import describe
 from contextgrid_dagster.labels import columns_of, group_of, tags_of
 from contextgrid_dagster.metadata import EXPERIMENT, SETTINGS
@@ -99,6 +100,8 @@ class Declaration:
         """Decorator that makes a function the asset called ``name``; its docstring begins the description."""
 
         def declare(function: Callable[..., MaterializeResult[Any]]) -> AssetsDefinition:
+            # For an asset with checks Dagster would read this as a result without a value, or not at all.
+            function.__annotations__.pop("return", None)
             return asset(
                 key=self.key(name),
                 group_name=group_of(name, self.key_prefix),
@@ -111,6 +114,8 @@ class Declaration:
                 ins=ins or {},
                 io_manager_key=self.resource("indexes" if name == "index" else "tables"),
                 automation_condition=on_changed_content if ins else None,
+                check_specs=check_specs(self, name, partitions),
+                required_resource_keys={self.resource("tables")} if reads_itself(self, name) else None,
                 pool=MODEL_POOL if self.pooled and name in CALL_MODELS else None,
             )(function)
 

@@ -13,6 +13,7 @@ from contextgrid.generate.judging import coverage_warnings
 from contextgrid.models.calls import count_calls
 from contextgrid.report.means import cell_means, lost_metrics
 from contextgrid_dagster.assets.declaration import Declaration
+from contextgrid_dagster.checks import check
 from contextgrid_dagster.labels import model_kind
 from contextgrid_dagster.metadata import (
     FAILED_VERDICTS,
@@ -43,7 +44,9 @@ def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:
         made_for = declaration.made_for(parts.cell, cell)
         if column.key not in judges:
             note = "no model can judge this column; name one as run.judge.model"
-            return materialised(JUDGE_SCORES.empty_table(), made_for=made_for, numbers={}, more={"note": note})
+            table = JUDGE_SCORES.empty_table()
+            checked = check(context, declaration, "judge_scores", judge_scores=table, answers=answers)
+            return materialised(table, made_for=made_for, numbers={}, more={"note": note}, checked=checked)
         with count_calls() as meter:
             table = stages.judge(answers, evalset, run, answered_by=column.model, cell=cell)
         for sentence in coverage_warnings(table):
@@ -56,7 +59,8 @@ def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:
         more = {"coverage": _coverage(table), **_noted(judges[column.key], column.model)}
         if lost := lost_metrics([table]):
             more[LOST_METRICS] = ", ".join(lost)
-        return materialised(table, made_for=made_for, numbers=numbers, more=more, preview=preview)
+        checked = check(context, declaration, "judge_scores", judge_scores=table, answers=answers)
+        return materialised(table, made_for=made_for, numbers=numbers, more=more, preview=preview, checked=checked)
 
     return [judge_scores]
 

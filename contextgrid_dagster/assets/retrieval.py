@@ -11,6 +11,7 @@ from contextgrid import stages
 from contextgrid.index import PassageIndex
 from contextgrid.report.means import cell_means
 from contextgrid_dagster.assets.declaration import Declaration
+from contextgrid_dagster.checks import check
 from contextgrid_dagster.metadata import characters, materialised
 from contextgrid_dagster.partitions import CHUNKS, INDEX, PARSER, ROW
 from contextgrid_dagster.retrieval_metrics import at_headline, metrics_table
@@ -72,6 +73,7 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
             version=built.fingerprint(),
             made_for=declaration.made_for(parts.index, context.partition_key),
             numbers={"passages": chunks.num_rows},
+            checked=check(context, declaration, "index", passages=chunks.num_rows),
         )
 
     @declaration.asset(
@@ -124,6 +126,7 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
         made_for = declaration.made_for(parts.retrieval, context.partition_key)
         preview = table.select(["question_id", "question", run.headline])
         more = {"all_metrics": metrics_table(means)}
-        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, more=more)
+        checked = check(context, declaration, "retrieval_scores", retrieval_scores=table)
+        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, more=more, checked=checked)
 
     return [documents, chunks, index, retrieved_ids, retrieval_scores]
