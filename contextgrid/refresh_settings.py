@@ -65,10 +65,6 @@ class RefreshSettings(BaseModel):
             raise ValueError("write all, or a list of column keys, which may hold * and ?")
         return tuple(some)
 
-    def chosen(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Those of some columns that are refreshed; see :func:`matching`."""
-        return matching(self.columns, columns)
-
 
 def matching(patterns: Iterable[str], columns: Sequence[str]) -> tuple[str, ...]:
     """The columns that any of the patterns names, in their order.

@@ -10,8 +10,10 @@ from dagster import Definitions
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
+from contextgrid_dagster.drift_asset import drift_assets
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.jobs import bring_up_to_date_job
+from contextgrid_dagster.schedules import refresh_schedules
 
 EXPERIMENT_VARIABLE = "CONTEXTGRID_EXPERIMENT"
 KEY_PREFIX_VARIABLE = "CONTEXTGRID_KEY_PREFIX"
@@ -20,7 +22,8 @@ KEY_PREFIX_VARIABLE = "CONTEXTGRID_KEY_PREFIX"
 def build_definitions(
     experiment: str | Path, *, storage: str | None = None, key_prefix: str | None = None
 ) -> Definitions:
-    """The asset graph of an experiment, with its stores and the job ``bring_up_to_date``.
+    """The asset graph of an experiment, with its stores, the job ``bring_up_to_date``, and a schedule if
+    ``run.refresh`` asks for one.
 
     Args:
         experiment: path of the experiment file.
@@ -34,8 +37,12 @@ def build_definitions(
     """
     loaded = Experiment.load(experiment)
     assets = GridGraph(loaded, storage, key_prefix, pooled=True).definitions
-    job = bring_up_to_date_job(GridGraph(loaded, storage, key_prefix))
-    return Definitions.merge(assets, Definitions(jobs=[job]))
+    graph = GridGraph(loaded, storage, key_prefix)
+    job = bring_up_to_date_job(graph)
+    schedules = refresh_schedules(graph.declaration, job)
+    return Definitions.merge(
+        assets, Definitions(assets=drift_assets(graph.declaration), jobs=[job], schedules=schedules)
+    )
 
 
 def _default_definitions() -> Definitions:

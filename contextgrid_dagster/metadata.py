@@ -63,7 +63,7 @@ def materialised(
         preview: rows to show, the first few of them.
         more: any other metadata; shown first.
     """
-    metadata: dict[str, Any] = {name: number for name, number in numbers.items() if _is_measured(number)}
+    metadata: dict[str, Any] = {**measured(numbers)}
     if preview is not None and preview.num_rows:
         metadata["preview"] = preview_of(preview)
     return MaterializeResult(
@@ -71,6 +71,11 @@ def materialised(
         data_version=DataVersion(version if version is not None else fingerprint(value)),
         metadata={**(more or {}), **metadata, **made_for},
     )
+
+
+def measured(numbers: Mapping[str, Number]) -> dict[str, int | float]:
+    """Measurements as Dagster plots them, without those that could not be made."""
+    return {name: number for name, number in numbers.items() if number is not None and math.isfinite(number)}
 
 
 def preview_of(table: pa.Table, rows: int = PREVIEW_ROWS) -> TableMetadataValue:
@@ -137,10 +142,6 @@ def shorten(text: str, length: int = _PREVIEW_CHARACTERS) -> str:
     """Text on one line, cut to a length."""
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
-
-
-def _is_measured(number: Number) -> bool:
-    return number is not None and math.isfinite(number)
 
 
 def _cell(value: Any) -> str | int | float | bool | None:

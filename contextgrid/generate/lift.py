@@ -322,8 +322,8 @@ def lift_report(
         baseline=baseline_key,
         headline=headline,
         answer_metric=answer_metric,
-        retrieval=_difference(own_retrieval, other_retrieval, seed, resamples),
-        answer=_difference(own_answer, other_answer, seed, resamples),
+        retrieval=difference_of(own_retrieval, other_retrieval, seed, resamples),
+        answer=difference_of(own_answer, other_answer, seed, resamples),
         **{part: tuple(ids.filter(pa.array(members)).to_pylist()) for part, members in parts.items()},
         question_ids=tuple(own.ids.to_pylist()),
         retrieval_scores=_nullable(own.retrieval),
@@ -386,7 +386,8 @@ def _changes(own: Floats, other: Floats) -> Floats:
     return changes
 
 
-def _difference(own: Floats, other: Floats, seed: int, resamples: int) -> Difference:
+def difference_of(own: Floats, other: Floats, seed: int, resamples: int) -> Difference:
+    """What changed between two scores of the same questions, in the same order, nan where there is none."""
     changes = _changes(own, other)
     both = ~np.isnan(changes)
     interval = paired_bootstrap(changes, confidence=1 - ALPHA, resamples=resamples, seed=seed)

@@ -24,7 +24,7 @@ from contextgrid.grid.matrix import build_matrix
 from contextgrid.models import build_model
 from contextgrid.models.calls import CallMode, has_price, unpriced
 from contextgrid.models.settings import mode_of_environment
-from contextgrid.refresh_settings import RefreshSettings
+from contextgrid.refresh_settings import RefreshSettings, matching
 from contextgrid.settings import JudgeSettings, RunSettings, Strict
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Experiment:
             raise ConfigError(f"{self.path}: {error}") from error
         if self.run.refresh is not None:
             try:
-                self.run.refresh.chosen(self.refreshable_columns)
+                matching(self.run.refresh.columns, self.refreshable_columns)
             except ConfigError as error:
                 raise ConfigError(f"{self.path}: run.refresh.columns: {error}") from error
 

@@ -1,0 +1,136 @@
+"""Drift in words and in Markdown. Ids of questions are shown, their texts and answers never."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from contextgrid.core.markup import as_text
+
+if TYPE_CHECKING:
+    from contextgrid.generate.drift import Aspect, DriftReport
+
+_IN_SENTENCE, _IN_TABLE = 5, 20
+_LONGEST_ID = 40
+
+Show = Callable[[object], str]
+
+
+def sentence_of(report: DriftReport, show: Show = str) -> str:
+    """One sentence: whether there is drift, in which questions, and what it did to the scores.
+
+    Args:
+        show: what names, ids and reasons are passed through.
+    """
+    if report.reason is not None:
+        return f"Not compared: {show(report.reason.rstrip('.'))}."
+    found = [_answers(report, show), *_metrics(report, show)]
+    if report.answers.not_compared:
+        left_out = len(report.answers.not_compared)
+        why = ", ".join(f"{len(ids)} {show(reason)}" for reason, ids in _by_reason(report.answers).items())
+        found.append(f"{left_out} of {left_out + len(report.answers.compared)} questions not compared ({why})")
+    return f"{'Drift' if report.drifted else 'No drift'}: {'; '.join(found)}."
+
+
+def markdown_of(report: DriftReport) -> str:
+    """The sentence, a line for each comparison, and which questions it is about."""
+    lines = [sentence_of(report, as_text)]
+    if report.since is not None:
+        asked = "once" if report.repetitions == 1 else f"{report.repetitions} times"
+        lines += ["", f"Compared with the answers of {report.since:%Y-%m-%d %H:%M %Z}. Questions were asked {asked}."]
+    if report.reason is not None:
+        return "\n".join(lines) + "\n"
+    lines += [
+        "",
+        "| compared | questions | changed | unstable | before | now | difference | 95 % interval | p, corrected |",
+        "| :-- | --: | --: | --: | --: | --: | --: | :-: | --: |",
+        *(_line(aspect) for aspect in (report.answers, *report.metrics)),
+    ]
+    questions = list(_questions(report))
+    if questions:
+        lines += ["", "| questions | count | ids |", "| :-- | --: | :-- |"]
+        lines += [f"| {as_text(what)} | {len(ids)} | {_ids(ids, as_text, _IN_TABLE)} |" for what, ids in questions]
+    return "\n".join(lines) + "\n"
+
+
+def _answers(report: DriftReport, show: Show) -> str:
+    answers = report.answers
+    if not answers.compared:
+        return "no answer could be compared"
+    if not answers.changed:
+        said = f"none of {len(answers.compared)} answers changed"
+    else:
+        verb = f"of {len(answers.compared)} answers changed"
+        said = f"{len(answers.changed)} {verb} ({_ids(answers.changed, show, _IN_SENTENCE)})"
+    if answers.unstable:
+        said += f", {len(answers.unstable)} differ between the {report.repetitions} repetitions"
+        said += f" ({_ids(answers.unstable, show, _IN_SENTENCE)})"
+    return said
+
+
+def _metrics(report: DriftReport, show: Show) -> Iterator[str]:
+    moved = bool(report.answers.changed or report.answers.unstable)
+    for position, metric in enumerate(report.metrics):
+        name = show(metric.name)
+        if metric.reason is not None:
+            yield f"{name} not compared, as {show(metric.reason.rstrip('.'))}"
+            continue
+        otherwise = report.judged_otherwise(metric)
+        if otherwise:
+            what = "1 unchanged answer" if len(otherwise) == 1 else f"{len(otherwise)} unchanged answers"
+            yield f"{name} now judges {what} otherwise ({_ids(otherwise, show, _IN_SENTENCE)})"
+        if metric.direction or otherwise or (moved and position == 0):
+            yield f"{name} {_shift(metric)}"
+
+
+def _shift(metric: Aspect) -> str:
+    shift = metric.difference
+    if shift is None or shift.difference is None:
+        return "has no score before and now to compare"
+    if metric.direction:
+        return str(shift)
+    if not round(shift.difference, 9) and shift.low == shift.high:
+        return "did not change"
+    return f"changed by {_signed(shift.difference)} {shift.interval}, within noise"
+
+
+def _line(aspect: Aspect) -> str:
+    shift = aspect.difference
+    cells = [as_text(aspect.name)]
+    if aspect.reason is not None:
+        return f"| {cells[0]} | {as_text(aspect.reason)} |" + " |" * 7
+    total = len(aspect.compared) + len(aspect.not_compared)
+    cells += [f"{len(aspect.compared)} of {total}", str(len(aspect.changed)), str(len(aspect.unstable))]
+    if shift is None or shift.difference is None:
+        return f"| {' | '.join(cells)} |" + " |" * 5
+    cells += [f"{shift.baseline:.3f}", f"{shift.cell:.3f}", _signed(shift.difference), shift.interval]
+    cells.append("" if aspect.p_corrected is None else f"{aspect.p_corrected:.3f}")
+    return f"| {' | '.join(cells)} |"
+
+
+def _questions(report: DriftReport) -> Iterator[tuple[str, Sequence[str]]]:
+    """What can be said of single questions, with their ids, where there are any."""
+    found: list[tuple[str, Sequence[str]]] = [
+        ("answer changed", report.answers.changed),
+        ("answer differs between repetitions", report.answers.unstable),
+    ]
+    for metric in report.metrics:
+        found.append((f"{metric.name}: unchanged answer judged otherwise", report.judged_otherwise(metric)))
+    found += [(f"not compared: {why}", ids) for why, ids in _by_reason(report.answers).items()]
+    yield from ((what, ids) for what, ids in found if ids)
+
+
+def _by_reason(aspect: Aspect) -> dict[str, list[str]]:
+    by_reason: dict[str, list[str]] = {}
+    for question, why in aspect.not_compared.items():
+        by_reason.setdefault(why, []).append(question)
+    return by_reason
+
+
+def _ids(ids: Sequence[str], show: Show, most: int) -> str:
+    shown = [show(id_ if len(id_) <= _LONGEST_ID else f"{id_[: _LONGEST_ID - 1]}…") for id_ in ids[:most]]
+    return ", ".join(shown) + (f" and {len(ids) - most} more" if len(ids) > most else "")
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 3) + 0.0:+.3f}"
