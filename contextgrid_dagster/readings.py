@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from contextgrid.core.errors import StageError
-from contextgrid.generate.drift import Reading
+from contextgrid.generate.drift_reading import Reading
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.planner import GridState, code_change
 from contextgrid_dagster.records import Record

@@ -26,6 +26,8 @@ from contextgrid_dagster.planner import Plan, plan_for
 from contextgrid_dagster.readings import COMPARED, StoredCell, compared_metrics, read_cells, why_not_comparable
 from contextgrid_dagster.selection import select
 
+_INTERRUPTED = "the refresh was interrupted before"
+
 # What is built in every repetition; the rest follows from the last one.
 _REPEATED = frozenset(COMPARED)
 
@@ -45,7 +47,7 @@ class Refresh:
     @property
     def summary(self) -> str:
         """How many cells drifted, in words."""
-        compared = [drift for drift in self.drifts if drift.reason is None]
+        compared = [drift for drift in self.drifts if drift.was_compared]
         said = f"{len(self.drifted)} of {len(compared)} cells drifted"
         left_out = len(self.drifts) - len(compared)
         return said + (f", {left_out} could not be compared" if left_out else "")
@@ -86,6 +88,14 @@ def refresh(
     return Refresh(ExecutionReport(tuple(outcomes), time.perf_counter() - begin, meter), tuple(drifts))
 
 
+@dataclass(frozen=True)
+class _Repetition:
+    """The cells after one repetition, and why partitions could not be built in it."""
+
+    cells: Mapping[str, StoredCell]
+    problems: Mapping[Node, str]
+
+
 class _Refreshing:
     def __init__(
         self,
@@ -107,18 +117,27 @@ class _Refreshing:
         changes = self._bring_up_to_date_above()
         fresh = begun(self._graph, budget=self._left, fresh=True)
         before: dict[str, StoredCell] = {}
-        after: list[tuple[dict[str, StoredCell], dict[Node, str]]] = []
+        after: list[_Repetition] = []
         for repetition in range(repetitions):
             begin_repetition(fresh.experiment.run.call_settings)
             planned = self._planned(fresh, first=repetition == 0, last=repetition == repetitions - 1)
             if repetition == 0:
                 before = read_cells(planned.state, self._cells)
-            report = self._executed(planned)
-            after.append((read_cells(planned.state, self._cells), _problems(report)))
-        drifts = corrected(self._compare(cell, before[cell], after, changes) for cell in self._cells)
+            records = dict(planned.state.records)
+            try:
+                problems = _problems(self._executed(planned))
+            except BaseException:
+                # What was answered until now has replaced what was stored: later nobody could tell what changed.
+                left = [node for node in planned.forced if planned.state.records.get(node) is records.get(node)]
+                after.append(_Repetition(read_cells(planned.state, self._cells), dict.fromkeys(left, _INTERRUPTED)))
+                for drift in filter(lambda drift: drift.was_compared, self._compare(before, after, changes)):
+                    record(stored_drift(self._graph, drift))
+                raise
+            after.append(_Repetition(read_cells(planned.state, self._cells), problems))
+        self._spend(fresh)
+        drifts = self._compare(before, after, changes)
         for drift in drifts:
             record(stored_drift(self._graph, drift))
-        self._spend(fresh)
         self._give_back()
         return self._outcomes, drifts
 
@@ -142,9 +161,13 @@ class _Refreshing:
         return plan_for(fresh, self._instance, chosen, frozenset(filter(fresh.calls_model, chosen)))
 
     def _give_back(self) -> None:
-        """Answer from the ledger what was asked in vain, so that no cell is left with less than it had."""
-        short = [outcome.node for outcome in self._outcomes if outcome.failed or outcome.skipped]
-        chosen = frozenset(self._graph.descendants(short)) & self._chosen
+        """Answer from the ledger what was asked in vain, so that no cell is left with less than it had.
+
+        A cell that failed as a whole has kept what it had, and comes back into the leaderboard.
+        """
+        failed = {outcome.node for outcome in self._outcomes if outcome.kind is Kind.FAILED}
+        short = {outcome.node for outcome in self._outcomes if outcome.failed or outcome.skipped}
+        chosen = frozenset(self._graph.descendants(failed | short) - (failed - short)) & self._chosen
         if not chosen:
             return
         normal = self._graph.calling(budget_usd=self._left, mode="normal")
@@ -153,37 +176,38 @@ class _Refreshing:
             self._run(planned)
 
     def _compare(
-        self,
-        cell: str,
-        before: StoredCell,
-        after: Sequence[tuple[dict[str, StoredCell], dict[Node, str]]],
-        changes: Mapping[Node, str],
+        self, before: Mapping[str, StoredCell], after: Sequence[_Repetition], changes: Mapping[Node, str]
+    ) -> list[DriftReport]:
+        return corrected(self._compare_cell(cell, before[cell], after, changes) for cell in self._cells)
+
+    def _compare_cell(
+        self, cell: str, before: StoredCell, after: Sequence[_Repetition], changes: Mapping[Node, str]
     ) -> DriftReport:
         stamp = before.records["answers"].timestamp if "answers" in before.records else None
         since = None if stamp is None else datetime.fromtimestamp(stamp, UTC)
         known = {node.asset: why for node, why in changes.items() if node.partition in (None, cell.partition("|")[0])}
         repeated, reasons = [], dict[str, str]()
-        for cells, problems in after:
-            failed = problems.get(Node("answers", cell))
-            why = failed or why_not_comparable(self._graph, "answers", before, cells[cell], known)
-            if why is not None:
-                reasons["answers"] = why
-                continue
-            repeated.append(cells[cell].reading)
-            for asset in COMPARED[1:]:
-                why = problems.get(Node(asset, cell))
-                why = why or why_not_comparable(self._graph, asset, before, cells[cell], known)
-                if why is not None:
-                    reasons[asset] = why
-        now = [reading for reading in repeated if reading is not None]
-        if before.reading is None or not now:
+        for repetition in after:
+            stored = repetition.cells[cell]
+            found = {
+                asset: repetition.problems.get(Node(asset, cell))
+                or why_not_comparable(self._graph, asset, before, stored, known)
+                for asset in COMPARED
+            }
+            if found["answers"] is None:
+                repeated.append(stored.reading)
+            else:
+                found = {"answers": found["answers"]}
+            reasons |= {asset: why for asset, why in found.items() if why is not None}
+        readings = [reading for reading in repeated if reading is not None]
+        if before.reading is None or not readings:
             return not_compared(cell, reasons["answers"], repetitions=len(after), since=since)
         run, metrics = self._graph.experiment.run, compared_metrics(self._graph)
         judged = set(run.judge.judged) if run.judge is not None else set()
         source = {name: "judge_scores" if name in judged else "lexical_scores" for name in metrics}
         return drift_report(
             before.reading,
-            now,
+            readings,
             cell=cell,
             metrics=metrics,
             reasons={name: reasons[source[name]] for name in metrics if source[name] in reasons},

@@ -1,13 +1,8 @@
-"""Drift: did a model change by itself? What a cell says now against what it said before, question by question.
-
-Two answers are the same if they have the same words and signs in the same order; how much white space lies between
-them does not matter. Everything else does, case included: whether a change of wording matters is what the scores say.
-"""
+"""Drift: did a model change by itself? What a cell says now against what it said before, question by question."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -15,61 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from contextgrid.core.tables import DRIFT
+from contextgrid.generate.drift_reading import Reading, Value
 from contextgrid.generate.drift_words import markdown_of, sentence_of
 from contextgrid.generate.lift import ALPHA, Difference, difference_of
 from contextgrid.score.statistics import Floats, holm
 
 ANSWER = "answer"
-_UNMEASURED = frozenset({"failed", "skipped_budget"})
 _WHY = {"failed": "failed", "skipped_budget": "skipped for the budget", None: "not asked"}
 _OTHER_TASK = "asked with other passages or in other words"
-
-
-@dataclass(frozen=True)
-class Value:
-    """A question's answer, or its score by a metric.
-
-    Attributes:
-        content: what is compared; ``None`` where there is none, for ``status``.
-        score: the score, where there is one.
-        task: stands for what the generator read, where that is known.
-    """
-
-    status: str | None
-    content: Hashable = None
-    score: float | None = None
-    task: bytes | None = None
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a cell says at one time: answers by question id, and for each metric scores by question id."""
-
-    answers: Mapping[str, Value]
-    metrics: Mapping[str, Mapping[str, Value]]
-
-    @classmethod
-    def of(
-        cls,
-        answers: pa.Table,
-        lexical: pa.Table | None = None,
-        judged: pa.Table | None = None,
-        *,
-        metrics: Iterable[str] = ("answer_quality",),
-    ) -> Reading:
-        """Read a cell's tables; they are not kept.
-
-        Args:
-            answers, lexical, judged: schemas ``ANSWERS``, ``LEXICAL_SCORES`` and ``JUDGE_SCORES``.
-            metrics: the scores to read; those that no table has are left out.
-        """
-        found: dict[str, Mapping[str, Value]] = {}
-        for metric in metrics:
-            if lexical is not None and metric in lexical.column_names:
-                found[metric] = _scores(lexical, metric)
-            elif judged is not None and (verdicts := _verdicts(judged, metric)):
-                found[metric] = verdicts
-        return cls(_answers(answers), found)
 
 
 @dataclass(frozen=True)
@@ -128,6 +76,11 @@ class DriftReport:
     metrics: tuple[Aspect, ...] = ()
     since: datetime | None = None
     reason: str | None = None
+
+    @property
+    def was_compared(self) -> bool:
+        """Whether any question's answer was compared."""
+        return self.reason is None and bool(self.answers.compared)
 
     @property
     def drifted(self) -> bool:
@@ -262,36 +215,6 @@ def _compared(name: str, before: Mapping[str, Value], after: Sequence[Mapping[st
             changed += [id_] if earlier.content not in found else []
             unstable += [id_] if len(set(found)) > 1 else []
     return Aspect(name, tuple(compared), tuple(changed), tuple(unstable), left_out)
-
-
-def _answers(table: pa.Table) -> dict[str, Value]:
-    columns = (table[name].to_pylist() for name in ("question_id", "answer", "status", "question", "context"))
-    return {
-        id_: Value(
-            status,
-            None if answer is None or status in _UNMEASURED else " ".join(answer.split()),
-            task=hashlib.blake2b(f"{question}\0{context}".encode("utf-8", "replace"), digest_size=16).digest(),
-        )
-        for id_, answer, status, question, context in zip(*columns, strict=True)
-    }
-
-
-def _scores(lexical: pa.Table, metric: str) -> dict[str, Value]:
-    columns = (lexical[name].to_pylist() for name in ("question_id", metric, "status"))
-    return {id_: _value(score, status) for id_, score, status in zip(*columns, strict=True)}
-
-
-def _verdicts(judged: pa.Table, metric: str) -> dict[str, Value]:
-    columns = (judged[name].to_pylist() for name in ("question_id", "metric", "score", "status"))
-    return {id_: _value(score, status) for id_, of, score, status in zip(*columns, strict=True) if of == metric}
-
-
-def _value(score: float | None, status: str) -> Value:
-    if status in _UNMEASURED:
-        return Value(status)
-    # Rounding in the ninth decimal is no change. A verdict without a score, as vacuous, is a value too.
-    content = (status, None if score is None else round(float(score), 9))
-    return Value(status, content, None if score is None else float(score))
 
 
 def _mean_score(values: Iterable[Value]) -> float:

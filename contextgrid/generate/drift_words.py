@@ -24,10 +24,13 @@ def sentence_of(report: DriftReport, show: Show = str) -> str:
     """
     if report.reason is not None:
         return f"Not compared: {show(report.reason.rstrip('.'))}."
+    if not report.was_compared:
+        why = _counted(report.answers, show) or "there are no questions"
+        return f"Not compared: {why}."
     found = [_answers(report, show), *_metrics(report, show)]
     if report.answers.not_compared:
         left_out = len(report.answers.not_compared)
-        why = ", ".join(f"{len(ids)} {show(reason)}" for reason, ids in _by_reason(report.answers).items())
+        why = _counted(report.answers, show)
         found.append(f"{left_out} of {left_out + len(report.answers.compared)} questions not compared ({why})")
     return f"{'Drift' if report.drifted else 'No drift'}: {'; '.join(found)}."
 
@@ -55,10 +58,9 @@ def markdown_of(report: DriftReport) -> str:
 
 def _answers(report: DriftReport, show: Show) -> str:
     answers = report.answers
-    if not answers.compared:
-        return "no answer could be compared"
     if not answers.changed:
-        said = f"none of {len(answers.compared)} answers changed"
+        scores = " and none of their scores" if _nothing_moved(report) else ""
+        said = f"none of {len(answers.compared)} answers{scores} changed"
     else:
         verb = f"of {len(answers.compared)} answers changed"
         said = f"{len(answers.changed)} {verb} ({_ids(answers.changed, show, _IN_SENTENCE)})"
@@ -68,12 +70,21 @@ def _answers(report: DriftReport, show: Show) -> str:
     return said
 
 
+def _nothing_moved(report: DriftReport) -> bool:
+    metrics = report.metrics
+    return bool(metrics) and all(m.compared and not (m.changed or m.unstable or m.direction) for m in metrics)
+
+
 def _metrics(report: DriftReport, show: Show) -> Iterator[str]:
     moved = bool(report.answers.changed or report.answers.unstable)
     for position, metric in enumerate(report.metrics):
         name = show(metric.name)
         if metric.reason is not None:
             yield f"{name} not compared, as {show(metric.reason.rstrip('.'))}"
+            continue
+        if not metric.compared:
+            why = _counted(metric, show)
+            yield f"{name} not compared{f' ({why})' if why else ''}"
             continue
         otherwise = report.judged_otherwise(metric)
         if otherwise:
@@ -91,6 +102,8 @@ def _shift(metric: Aspect) -> str:
         return str(shift)
     if not round(shift.difference, 9) and shift.low == shift.high:
         return "did not change"
+    if shift.low is None:
+        return f"changed by {_signed(shift.difference)} over one question"
     return f"changed by {_signed(shift.difference)} {shift.interval}, within noise"
 
 
@@ -118,6 +131,10 @@ def _questions(report: DriftReport) -> Iterator[tuple[str, Sequence[str]]]:
         found.append((f"{metric.name}: unchanged answer judged otherwise", report.judged_otherwise(metric)))
     found += [(f"not compared: {why}", ids) for why, ids in _by_reason(report.answers).items()]
     yield from ((what, ids) for what, ids in found if ids)
+
+
+def _counted(aspect: Aspect, show: Show) -> str:
+    return ", ".join(f"{len(ids)} {show(reason)}" for reason, ids in _by_reason(aspect).items())
 
 
 def _by_reason(aspect: Aspect) -> dict[str, list[str]]:
