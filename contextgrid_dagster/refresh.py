@@ -143,7 +143,7 @@ class _Refreshing:
 
     def _bring_up_to_date_above(self) -> Mapping[Node, str]:
         """Build what is missing or stale of what the cells are built from; says which inputs changed, and how."""
-        cells = [Node(asset, cell) for cell in self._cells for asset in CALL_MODELS & set(self._graph.names)]
+        cells = [Node(asset, cell) for cell in self._cells for asset in _REPEATED & set(self._graph.names)]
         above = self._graph.ancestors(cells) - self._chosen - set(cells)
         normal = begun(self._graph, budget=self._left)
         planned = plan_for(normal, self._instance, frozenset(node for node in above if node.asset not in _REPEATED))
@@ -154,7 +154,7 @@ class _Refreshing:
 
     def _planned(self, fresh: GridGraph, *, first: bool, last: bool) -> Plan:
         """A repetition: cells each time, what is above them the first time only, and what is below them the last."""
-        above = self._graph.ancestors([node for node in self._graph.nodes if node.asset == "answers"])
+        above = self._graph.ancestors(node for node in self._graph.nodes if node.asset in _REPEATED)
         chosen = frozenset(
             node for node in self._chosen if node.asset in _REPEATED or (first if node in above else last)
         )

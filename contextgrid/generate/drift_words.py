@@ -77,14 +77,13 @@ def _nothing_moved(report: DriftReport) -> bool:
 
 def _metrics(report: DriftReport, show: Show) -> Iterator[str]:
     moved = bool(report.answers.changed or report.answers.unstable)
+    left_out: dict[str, list[str]] = {}
     for position, metric in enumerate(report.metrics):
         name = show(metric.name)
-        if metric.reason is not None:
-            yield f"{name} not compared, as {show(metric.reason.rstrip('.'))}"
-            continue
         if not metric.compared:
             why = _counted(metric, show)
-            yield f"{name} not compared{f' ({why})' if why else ''}"
+            reason = f", as {show(metric.reason.rstrip('.'))}" if metric.reason else f" ({why})" if why else ""
+            left_out.setdefault(reason, []).append(name)
             continue
         otherwise = report.judged_otherwise(metric)
         if otherwise:
@@ -92,6 +91,8 @@ def _metrics(report: DriftReport, show: Show) -> Iterator[str]:
             yield f"{name} now judges {what} otherwise ({_ids(otherwise, show, _IN_SENTENCE)})"
         if metric.direction or otherwise or (moved and position == 0):
             yield f"{name} {_shift(metric)}"
+    for reason, names in left_out.items():
+        yield f"{' and '.join(names)} not compared{reason}"
 
 
 def _shift(metric: Aspect) -> str:
