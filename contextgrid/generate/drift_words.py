@@ -43,10 +43,11 @@ def markdown_of(report: DriftReport) -> str:
         lines += ["", f"Compared with the answers of {report.since:%Y-%m-%d %H:%M %Z}. Questions were asked {asked}."]
     if report.reason is not None:
         return "\n".join(lines) + "\n"
+    # Dagster shows this in a narrow column; the other figures are in the table of the report.
     lines += [
         "",
-        "| compared | questions | changed | unstable | before | now | difference | 95 % interval | p, corrected |",
-        "| :-- | --: | --: | --: | --: | --: | --: | :-: | --: |",
+        "| compared | questions | changed | before | now | difference, 95 % interval |",
+        "| :-- | --: | --: | --: | --: | :-- |",
         *(_line(aspect) for aspect in (report.answers, *report.metrics)),
     ]
     questions = list(_questions(report))
@@ -109,17 +110,15 @@ def _shift(metric: Aspect) -> str:
 
 
 def _line(aspect: Aspect) -> str:
-    shift = aspect.difference
-    cells = [as_text(aspect.name)]
+    shift, name = aspect.difference, as_text(aspect.name)
     if aspect.reason is not None:
-        return f"| {cells[0]} | {as_text(aspect.reason)} |" + " |" * 7
-    total = len(aspect.compared) + len(aspect.not_compared)
-    cells += [f"{len(aspect.compared)} of {total}", str(len(aspect.changed)), str(len(aspect.unstable))]
+        return f"| {name} | | | | | not compared: {as_text(aspect.reason)} |"
+    compared, total = len(aspect.compared), len(aspect.compared) + len(aspect.not_compared)
+    counts = f"{compared} of {total}" if compared < total else str(total)
+    line = f"| {name} | {counts} | {len(aspect.changed)} |"
     if shift is None or shift.difference is None:
-        return f"| {' | '.join(cells)} |" + " |" * 5
-    cells += [f"{shift.baseline:.3f}", f"{shift.cell:.3f}", _signed(shift.difference), shift.interval]
-    cells.append("" if aspect.p_corrected is None else f"{aspect.p_corrected:.3f}")
-    return f"| {' | '.join(cells)} |"
+        return f"{line} | | |"
+    return f"{line} {shift.baseline:.3f} | {shift.cell:.3f} | {_signed(shift.difference)} {shift.interval} |"
 
 
 def _questions(report: DriftReport) -> Iterator[tuple[str, Sequence[str]]]:
