@@ -89,7 +89,8 @@ def _refreshed(
     )
     for drift in found.drifts:
         (context.log.warning if drift.drifted else context.log.info)(f"{drift.cell}: {drift.sentence}")
-    context.log.info(found.summary)
+    if found.drifts:
+        context.log.info(found.summary)
     return found.report
 
 

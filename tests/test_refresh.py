@@ -171,6 +171,7 @@ def test_an_unchanged_model_shows_no_drift(bench: Bench, server: Loopback) -> No
     assert not bench.plan().pending
 
 
+@pytest.mark.slow
 def test_the_job_reports_drift_in_exactly_the_changed_questions(bench: Bench, server: Loopback) -> None:
     server.reply_for = answers_about("express parcels")
     result = launched(bench, fresh=True)
@@ -202,6 +203,7 @@ def test_the_job_reports_drift_in_exactly_the_changed_questions(bench: Bench, se
     assert noted(bench.instance, sorted(llm_cells(graph))[0])["answers_changed"] == 0
 
 
+@pytest.mark.slow
 def test_the_command_prints_drift_and_can_fail_on_it(
     bench: Bench, server: Loopback, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +298,7 @@ def test_another_judge_is_not_drift(bench: Bench) -> None:
         assert "rubric_groundedness and rubric_relevance not compared, as rubric changed:" in drift.sentence
 
 
+@pytest.mark.slow
 def test_a_first_build_by_a_refresh_has_nothing_to_compare_with(server: Loopback, tmp_path: Path) -> None:
     with new_bench(tmp_path, SETTINGS.replace("SPEC", server.spec).replace(JUDGE, "judge: null")) as fresh:
         found = refreshed(fresh)
@@ -328,6 +331,7 @@ def test_a_question_that_fails_keeps_its_answer_and_is_not_compared(bench: Bench
     assert server.kinds()["answer"] == 0
 
 
+@pytest.mark.slow
 def test_cells_keep_what_they_had_while_a_provider_is_down(bench: Bench, server: Loopback) -> None:
     server.fault_for = lambda prompt: Fault("status", 400)
     found = refreshed(bench)
@@ -345,6 +349,7 @@ def test_cells_keep_what_they_had_while_a_provider_is_down(bench: Bench, server:
     assert server.kinds() == {}
 
 
+@pytest.mark.slow
 def test_a_budget_is_kept_over_all_repetitions_and_leaves_no_cell_with_less(bench: Bench, server: Loopback) -> None:
     bench.edit("experiment.yaml", "retries: 0", "retries: 0, concurrency: 1")
     budget = 0.00008  # some of the 12 questions
@@ -389,6 +394,7 @@ def test_an_interrupted_refresh_reports_what_it_had_found(bench: Bench, server: 
     assert "rubric_groundedness not compared, as the refresh was interrupted before" in sentence
 
 
+@pytest.mark.slow
 def test_embeddings_are_not_refreshed(server: Loopback, tmp_path: Path) -> None:
     text = SETTINGS.replace("SPEC", server.spec).replace(JUDGE, "judge: null").replace("index: bm25", "index: dense")
     embedder = f"hosted:openai/text-embedding-3-small,api_base={server.url}"
