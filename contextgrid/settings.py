@@ -14,6 +14,7 @@ from contextgrid.generate.judging import OFFLINE, RUBRIC_PREFIX
 from contextgrid.generate.rubric import RUBRICS
 from contextgrid.models import build_model
 from contextgrid.models.calls import CallMode, CallSettings
+from contextgrid.refresh_settings import RefreshSettings
 from contextgrid.score.retrieval import parse_metric
 
 # Numeric columns of the lexical scores that an experiment may compare answers by.
@@ -113,6 +114,7 @@ class RunSettings(Strict):
         context_tokens: budget of the assembled context, in estimated tokens; whole passages are dropped.
         max_tokens: cap on the length of a model's answer.
         judge: how answers are judged; ``None`` judges nothing.
+        refresh: when models answer and judge once more, to see whether they changed; ``None`` never.
         ledger: where paid replies are kept: a file, or an SQLAlchemy URL. In an experiment file by default
             ``.contextgrid/ledger.sqlite`` beside it.
         ledger_inputs: whether the ledger keeps prompts too, not only their hash.
@@ -138,6 +140,7 @@ class RunSettings(Strict):
     context_tokens: _Whole | None = Field(default=None, ge=1, le=100_000_000)
     max_tokens: _Whole = Field(default=400, ge=1, le=1_000_000)
     judge: JudgeSettings | None = Field(default_factory=JudgeSettings)
+    refresh: RefreshSettings | None = None
     ledger: str | None = None
     ledger_inputs: bool = False
     calls: CallMode | None = None

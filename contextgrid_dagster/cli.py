@@ -145,6 +145,50 @@ def gate(
 
 
 @app.command()
+def refresh(
+    file: ExperimentFile,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--select",
+            "-s",
+            metavar="COLUMN",
+            help="Column to refresh, repeatable; may hold * and ?. Default: run.refresh.columns, else all that a model"
+            " answers or judges.",
+        ),
+    ] = None,
+    repetitions: Annotated[
+        int | None, typer.Option(min=1, help="How often to ask. Default: run.refresh.repetitions, else once.")
+    ] = None,
+    budget: Annotated[float | None, typer.Option(min=0, help="Dollars that all of it may spend.")] = None,
+    fail_on_drift: Annotated[bool, typer.Option("--fail-on-drift", help="Exit with 1 if anything drifted.")] = False,
+    key_prefix: KeyPrefix = None,
+) -> None:
+    """Answer and judge once more with fresh calls, and say which answers came back otherwise: did a model change?
+
+    What is stored is replaced by the new answers, and drift_reports shows in Dagster what differs. This spends money.
+    """
+    from contextgrid_dagster.refresh import refresh as make_refresh
+    from contextgrid_dagster.schedules import refresh_of
+    from contextgrid_dagster.terminal import print_drift
+
+    with _opened(file, key_prefix, budget) as (graph, instance):
+        selections, times = refresh_of(graph.experiment, select, repetitions)
+        found = make_refresh(
+            graph,
+            instance,
+            selections,
+            run=lambda planned: _execute(planned, instance),
+            record=instance.report_runless_asset_event,
+            repetitions=times,
+        )
+        _print_report(found.report)
+        print_drift(console, found)
+    if not found.report.success or (fail_on_drift and found.drifted):
+        raise typer.Exit(1)
+
+
+@app.command()
 def ui(
     file: ExperimentFile,
     port: Annotated[int, typer.Option(help="Port of the web server.")] = 3000,

@@ -10,9 +10,11 @@ from dagster import Definitions
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
+from contextgrid_dagster.drift_asset import drift_assets
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.instance import warn_of_temporary_home
 from contextgrid_dagster.jobs import bring_up_to_date_job
+from contextgrid_dagster.schedules import refresh_schedules
 from contextgrid_dagster.sensors import grid_sensors
 
 EXPERIMENT_VARIABLE = "CONTEXTGRID_EXPERIMENT"
@@ -22,7 +24,8 @@ KEY_PREFIX_VARIABLE = "CONTEXTGRID_KEY_PREFIX"
 def build_definitions(
     experiment: str | Path, *, storage: str | None = None, key_prefix: str | None = None
 ) -> Definitions:
-    """The asset graph of an experiment, with its stores, the job ``bring_up_to_date`` and its sensors, all stopped.
+    """The asset graph of an experiment, with its stores, the job ``bring_up_to_date``, its sensors, and a schedule if
+    ``run.refresh`` asks for one; sensors and schedule are stopped.
 
     Args:
         experiment: path of the experiment file.
@@ -39,7 +42,15 @@ def build_definitions(
     assets = GridGraph(loaded, storage, key_prefix, pooled=True).definitions
     graph = GridGraph(loaded, storage, key_prefix)
     job = bring_up_to_date_job(graph)
-    return Definitions.merge(assets, Definitions(jobs=[job], sensors=grid_sensors(graph, job)))
+    return Definitions.merge(
+        assets,
+        Definitions(
+            assets=drift_assets(graph.declaration),
+            jobs=[job],
+            schedules=refresh_schedules(graph.declaration, job),
+            sensors=grid_sensors(graph, job),
+        ),
+    )
 
 
 def _default_definitions() -> Definitions:

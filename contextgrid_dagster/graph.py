@@ -12,6 +12,7 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.assets import Declaration, grid_assets
+from contextgrid_dagster.schedules import check_cron
 from contextgrid_dagster.storage import GridStore, IndexStore, storage_folder
 
 
@@ -48,6 +49,7 @@ class GridGraph:
         *,
         pooled: bool = False,
     ) -> None:
+        check_cron(experiment)
         self.experiment = experiment
         self.declaration = Declaration(experiment, key_prefix, pooled, storage)
         self.assets: tuple[AssetsDefinition, ...] = tuple(grid_assets(self.declaration))

@@ -1,14 +1,18 @@
 """The job that brings the grid up to date in one launched run."""
 
 # No postponed annotations here: Dagster reads them from the functions themselves.
-from dagster import Config, Failure, JobDefinition, OpExecutionContext, in_process_executor, job, op
+from collections.abc import Callable
+
+from dagster import Config, DagsterInstance, Failure, JobDefinition, OpExecutionContext, in_process_executor, job, op
 from pydantic import Field
 
+from contextgrid.core.errors import ConfigError
 from contextgrid_dagster.assets.declaration import MODEL_POOL
 from contextgrid_dagster.calls import begun
 from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome, execute
 from contextgrid_dagster.graph import GridGraph
-from contextgrid_dagster.planner import plan
+from contextgrid_dagster.planner import Plan, plan
+from contextgrid_dagster.refresh import refresh
 from contextgrid_dagster.selection import SYNTAX
 from contextgrid_dagster.terminal import spending
 
@@ -19,7 +23,10 @@ class BringUpToDate(Config):
     select: list[str] = Field(default_factory=list, description=f"{SYNTAX} Everything if empty.")
     rebuild_all: bool = Field(default=False, description="Build everything selected, even what is up to date.")
     budget: float | None = Field(default=None, ge=0, description="Dollars that this run may spend on calls to models.")
-    fresh: bool = Field(default=False, description="Call models once more for everything selected.")
+    fresh: bool = Field(
+        default=False, description="Call models once more for everything selected, and report whether they drifted."
+    )
+    repetitions: int = Field(default=1, ge=1, description="How often every call is made; more than once needs fresh.")
     replay: bool = Field(default=False, description="Call no model: the ledger has to hold every reply.")
 
 
@@ -30,10 +37,15 @@ def bring_up_to_date_job(graph: GridGraph) -> JobDefinition:
     @op(name=f"{name}_op", pool=MODEL_POOL)
     def bring_up_to_date(context: OpExecutionContext, config: BringUpToDate) -> None:
         """Plan the grid and build what is missing or stale, each partition in its own run."""
-        ready = begun(graph, budget=config.budget, fresh=config.fresh, replay=config.replay)
-        planned = plan(ready, context.instance, config.select, rebuild_all=config.rebuild_all, fresh=config.fresh)
-        context.log.info(f"{len(planned.pending)} of {len(planned.steps)} partitions are missing or stale")
-        report = execute(planned, context.instance, finished=lambda outcome: _log(context, outcome))
+
+        def run(planned: Plan) -> ExecutionReport:
+            context.log.info(f"{len(planned.pending)} of {len(planned.steps)} partitions are to be built")
+            return execute(planned, context.instance, finished=lambda outcome: _log(context, outcome))
+
+        if config.fresh:
+            report = _refreshed(graph, context, config, run)
+        else:
+            report = run(_planned(graph, context.instance, config))
         for asset, counts in report.counts().items():
             context.log.info(f"{asset}: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()))
         if (spent := spending(report.calls)) is not None:
@@ -50,6 +62,36 @@ def bring_up_to_date_job(graph: GridGraph) -> JobDefinition:
         bring_up_to_date()
 
     return launched
+
+
+def _planned(graph: GridGraph, instance: DagsterInstance, config: BringUpToDate) -> Plan:
+    if config.repetitions > 1:
+        raise ConfigError("repetitions: more than one needs fresh: true, for the ledger would serve the same replies")
+    ready = begun(graph, budget=config.budget, replay=config.replay)
+    return plan(ready, instance, config.select, rebuild_all=config.rebuild_all)
+
+
+def _refreshed(
+    graph: GridGraph, context: OpExecutionContext, config: BringUpToDate, run: Callable[[Plan], ExecutionReport]
+) -> ExecutionReport:
+    if config.replay:
+        raise ConfigError("fresh calls everything and replay nothing; choose one")
+    if config.rebuild_all:
+        raise ConfigError("fresh builds whatever a model may say otherwise now; leave out rebuild_all")
+    found = refresh(
+        graph,
+        context.instance,
+        config.select,
+        run=run,
+        record=context.log_event,
+        repetitions=config.repetitions,
+        budget=config.budget,
+    )
+    for drift in found.drifts:
+        (context.log.warning if drift.drifted else context.log.info)(f"{drift.cell}: {drift.sentence}")
+    if found.drifts:
+        context.log.info(found.summary)
+    return found.report
 
 
 def _shortfall(report: ExecutionReport) -> str:

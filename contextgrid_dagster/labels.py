@@ -20,7 +20,7 @@ FLOW: Mapping[str, tuple[str, ...]] = {
     "2_corpus": ("documents", "chunks", "index"),
     "3_retrieval": ("retrieved_ids", "retrieval_scores"),
     "4_answers": ("answers", "lexical_scores", "judge_scores"),
-    "5_findings": ("lift_reports", "leaderboard"),
+    "5_findings": ("lift_reports", "leaderboard", "drift_reports"),
 }
 _SCHEMAS = {
     "corpus": tables.CORPUS,

@@ -65,7 +65,7 @@ def materialised(
         more: any other metadata; shown first.
         checked: what its checks found.
     """
-    metadata: dict[str, Any] = {name: _rounded(number) for name, number in numbers.items() if _is_measured(number)}
+    metadata: dict[str, Any] = {**measured(numbers)}
     if preview is not None and preview.num_rows:
         metadata["preview"] = preview_of(preview)
     return MaterializeResult(
@@ -74,6 +74,12 @@ def materialised(
         metadata={**(more or {}), **metadata, **(checked.notes if checked else {}), **made_for},
         check_results=checked.results if checked else [],
     )
+
+
+def measured(numbers: Mapping[str, Number]) -> dict[str, int | float]:
+    """Measurements as Dagster plots them, without those that could not be made."""
+    found = {name: number for name, number in numbers.items() if number is not None and math.isfinite(number)}
+    return {name: round(number, 6) if isinstance(number, float) else number for name, number in found.items()}
 
 
 def preview_of(table: pa.Table, rows: int = PREVIEW_ROWS) -> TableMetadataValue:
@@ -131,14 +137,6 @@ def shorten(text: str, length: int = _PREVIEW_CHARACTERS) -> str:
     """Text on one line, cut to a length."""
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
-
-
-def _is_measured(number: Number) -> bool:
-    return number is not None and math.isfinite(number)
-
-
-def _rounded(number: Number) -> Number:
-    return round(number, 6) if isinstance(number, float) else number
 
 
 def _cell(value: Any) -> str | int | float | bool | None:

@@ -95,6 +95,22 @@ def plan(
     """
     chosen = select(graph, selections)
     forced = frozenset(node for node in chosen if rebuild_all or (fresh and graph.calls_model(node)))
+    return plan_for(graph, instance, chosen, forced, retry=retry)
+
+
+def plan_for(
+    graph: GridGraph,
+    instance: DagsterInstance,
+    chosen: frozenset[Node],
+    forced: frozenset[Node] = frozenset(),
+    *,
+    retry: bool = True,
+) -> Plan:
+    """As :func:`plan`, for partitions that are named one by one; ``forced`` are built whatever their state.
+
+    Raises:
+        ContextGridError: if an input file cannot be read.
+    """
     state = GridState.read(graph, instance)
     steps: list[Step] = []
     pending: set[Node] = set()
@@ -186,7 +202,7 @@ class GridState:
             reasons.append(self.changes.get(node, f"{node.asset} changed"))
         expected = self.graph.code_version(node.asset)
         if record.code_version != expected:
-            reasons.append(_code_change(node.asset, record.code_version or "", expected))
+            reasons.append(code_change(node.asset, record.code_version or "", expected))
         settings = self._settings(node)
         if record.settings != settings:
             reasons.append(f"settings changed: {record.settings} -> {settings}")
@@ -266,7 +282,7 @@ def _rows_by_id(table: pa.Table) -> dict[str, dict[str, Any]]:
     return {row[identifier]: row for row in table.to_pylist()}
 
 
-def _code_change(asset: str, before: str, now: str) -> str:
+def code_change(asset: str, before: str, now: str) -> str:
     """``logic of answers changed``, or which run settings did."""
     old_logic, *old_settings = before.split(" ")
     logic, *settings = now.split(" ")

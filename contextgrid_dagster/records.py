@@ -28,9 +28,13 @@ _PAGE = 500
 
 @dataclass(frozen=True)
 class Record:
-    """A partition's last materialisation: what Dagster and what the asset itself noted of it."""
+    """A partition's last materialisation: what Dagster and what the asset itself noted of it.
+
+    ``timestamp`` is when it was recorded, in seconds since 1970, where it was read back.
+    """
 
     materialization: AssetMaterialization
+    timestamp: float | None = None
 
     @property
     def version(self) -> str | None:
@@ -123,5 +127,5 @@ def _partitioned(graph: GridGraph, instance: DagsterInstance, name: str) -> dict
         chosen = AssetRecordsFilter(asset_key=key, storage_ids=wanted[start : start + _PAGE])
         for record in instance.fetch_materializations(chosen, limit=_PAGE).records:
             if record.asset_materialization is not None:
-                found[Node(name, record.partition_key)] = Record(record.asset_materialization)
+                found[Node(name, record.partition_key)] = Record(record.asset_materialization, record.timestamp)
     return found

@@ -185,6 +185,11 @@ class TableStore(GridStore):
             return None
         return stated.get(_VERSION, b"").decode() or None
 
+    def save_table(self, path: UPath, table: pa.Table) -> None:
+        """Store a table that no asset returned."""
+        self.make_directory(path.parent)
+        self.write(path, self.serialise(table))
+
     @staticmethod
     def serialise(table: pa.Table) -> bytes:
         """A table as the bytes of a Parquet file that states the table's data version."""

@@ -11,9 +11,11 @@ from rich.table import Table
 
 from contextgrid.core.markup import for_terminal
 from contextgrid.models.calls import Meter
+from contextgrid.report.findings import short_names
 from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.planner import Plan, Status, Step
+from contextgrid_dagster.refresh import Refresh
 
 _STYLES = {Status.MISSING: "red", Status.STALE: "yellow", Status.POSSIBLE: "cyan", Status.CURRENT: "green"}
 _PROBLEMS_SHOWN = 10
@@ -101,6 +103,22 @@ def print_report(console: Console, report: ExecutionReport) -> None:
     spent = spending(report.calls)
     if spent is not None:
         console.print(spent, highlight=False)
+
+
+def print_drift(console: Console, found: Refresh) -> None:
+    """What a refresh found: the cells that drifted or could not be compared, then the others."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(overflow="fold", ratio=2)
+    table.add_column(overflow="fold", ratio=3)
+    rows = short_names([drift.cell.partition("|")[2] for drift in found.drifts])
+    columns = short_names([drift.cell.partition("|")[0] for drift in found.drifts])
+    for drift in sorted(found.drifts, key=lambda drift: not drift.drifted):
+        column, _, row = drift.cell.partition("|")
+        style = "yellow" if drift.drifted else "dim" if drift.reason else "default"
+        said = f"[{style}]{for_terminal(drift.sentence)}[/]"
+        table.add_row(f"{for_terminal(columns[column])} [dim]|[/] {for_terminal(rows[row])}", said)
+    console.print(table)
+    console.print(f"{found.summary[0].upper()}{found.summary[1:]}.", highlight=False)
 
 
 def spending(calls: Meter) -> str | None:

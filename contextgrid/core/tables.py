@@ -176,5 +176,30 @@ LEADERBOARD = pa.schema(
     ]
 )
 
+# One row per cell for its answers, named ``answer``, and one for each metric.
+DRIFT = pa.schema(
+    [
+        ("cell", pa.string()),
+        ("drifted", pa.bool_()),  # of the cell, as the sentence
+        ("sentence", pa.string()),
+        ("reason", pa.string()),  # why nothing of the cell, or of this row, could be compared, else null
+        ("since", pa.timestamp("ms", tz="UTC")),  # when the earlier answers were stored
+        ("repetitions", pa.int32()),  # how often each question was asked afresh
+        ("what", pa.string()),
+        ("compared", pa.int64()),  # questions
+        ("changed", pa.list_(pa.string())),  # ids of those whose earlier value came back in no repetition
+        ("unstable", pa.list_(pa.string())),  # ids of those whose repetitions differ from each other
+        ("not_compared", pa.list_(pa.struct([("question_id", pa.string()), ("reason", pa.string())]))),
+        # The rest is null for answers. Means are over the questions with a score in both.
+        ("before", pa.float64()),
+        ("now", pa.float64()),
+        ("difference", pa.float64()),
+        ("low", pa.float64()),  # 95 % bootstrap interval of the difference
+        ("high", pa.float64()),
+        ("p", pa.float64()),  # two-sided permutation
+        ("p_corrected", pa.float64()),  # for all comparisons of the refresh (Holm)
+    ]
+)
+
 # Columns whose values may differ between two runs of the same content.
 VOLATILE = frozenset({"seconds", "model_calls", "model_prompt_tokens", "model_completion_tokens", "usd", "usd_spent"})

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from contextgrid.checks.settings import SECTIONS, CheckSettings
 from contextgrid.core.axes import AXES, Generation
@@ -25,6 +25,7 @@ from contextgrid.grid.matrix import build_matrix
 from contextgrid.models import build_model
 from contextgrid.models.calls import CallMode, has_price, unpriced
 from contextgrid.models.settings import mode_of_environment
+from contextgrid.refresh_settings import RefreshSettings, matching
 from contextgrid.settings import JudgeSettings, RunSettings, Strict
 
 if TYPE_CHECKING:
@@ -177,6 +178,11 @@ class Experiment:
         return pa.Table.from_pylist([row], schema=GENERATION_SPEC)
 
     @property
+    def refreshable_columns(self) -> tuple[str, ...]:
+        """Keys of the columns that a model answers or judges, whose results may change by themselves."""
+        return tuple(column.key for column in self.matrix.columns if column.model or self.run.judge_model(column.model))
+
+    @property
     def watched_paths(self) -> tuple[Path, ...]:
         """Every file or folder whose content the experiment depends on, itself included."""
         prompts = [self._resolve(value) for value in self._prompts.values() if not is_prompt_text(value)]
@@ -236,6 +242,11 @@ class Experiment:
             self.checks.refuse_impossible(self.run.answer_metric)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {error}") from error
+        if self.run.refresh is not None:
+            try:
+                matching(self.run.refresh.columns, self.refreshable_columns)
+            except ConfigError as error:
+                raise ConfigError(f"{self.path}: run.refresh.columns: {error}") from error
 
     def _check_prices(self) -> None:
         """Refuse a budget that cannot be kept because a model has no price."""
@@ -317,18 +328,20 @@ def _validated(content: dict[str, Any], path: Path) -> _File:
             location = location[:1]
         where = ".".join(location)
         if first["type"] == "extra_forbidden":
-            sections: dict[str, type[Strict]] = {
+            sections: dict[str, type[BaseModel]] = {
                 "run": RunSettings,
                 "run.judge": JudgeSettings,
+                "run.refresh": RefreshSettings,
                 "report": ReportSettings,
                 **SECTIONS,
             }
             valid = sections.get(".".join(location[:-1]), _File).model_fields
             raise ConfigError(f"{path}: unknown key {where!r}{nearest(location[-1], valid)}") from None
-        if first["type"] == "missing" and len(location) == 1:
-            raise ConfigError(
-                f"{path}: {where!r} is missing; every experiment needs name, corpus and evalset"
-            ) from None
+        if first["type"] == "missing":
+            mend = "every experiment needs name, corpus and evalset"
+            if location[1:]:
+                mend = f"write it, or leave out {'.'.join(location[:-1])!r}"
+            raise ConfigError(f"{path}: {where!r} is missing; {mend}") from None
         raise ConfigError(f"{path}: {where}: {_problem(first)}") from None
     except ContextGridError as error:
         raise ConfigError(f"{path}: run: {error}") from error

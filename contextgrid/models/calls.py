@@ -33,6 +33,7 @@ __all__ = [
     "MeteredLLM",
     "ReplayMiss",
     "Reply",
+    "begin_repetition",
     "begin_run",
     "count_calls",
     "has_price",
@@ -96,6 +97,11 @@ def unpriced(model: str) -> str:
 def begin_run(calls: CallSettings) -> None:
     """Start a run: its budget is whole again, and ``fresh`` makes every call once more."""
     session_of(calls).begin()
+
+
+def begin_repetition(calls: CallSettings) -> None:
+    """Within a run that calls afresh, make every call once more. What is left of the budget stays as it is."""
+    session_of(calls).refreshed = set()
 
 
 def spent(calls: CallSettings) -> float:

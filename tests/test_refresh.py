@@ -1,0 +1,489 @@
+"""Refreshes against a model on loopback that changes its behaviour, through the job, the schedule and the command."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from dagster import (
+    AssetKey,
+    DagsterEventType,
+    DagsterInstance,
+    DefaultScheduleStatus,
+    ExecuteInProcessResult,
+    RunRequest,
+    build_schedule_context,
+)
+from dagster._utils.schedules import schedule_execution_time_iterator
+from dagster_shared.serdes import serialize_value
+
+from contextgrid.core.errors import ConfigError
+from contextgrid.core.fingerprint import fingerprint
+from contextgrid.grid.experiment import Experiment
+from contextgrid_dagster import build_definitions
+from contextgrid_dagster.cli import main
+from contextgrid_dagster.executor import Kind, execute
+from contextgrid_dagster.graph import GridGraph
+from contextgrid_dagster.instance import home_of, open_instance
+from contextgrid_dagster.planner import Plan
+from contextgrid_dagster.refresh import Refresh, refresh
+from contextgrid_dagster.schedules import refresh_of
+from tests.dagster_fixtures import Bench, new_bench, write_experiment
+from tests.loopback import KEY, Fault, Loopback, kind_of, running
+
+SETTINGS = """\
+name: drifting
+corpus: documents
+evalset: questions.jsonl
+prompts: {short: prompts/short.txt, long: prompts/long.txt}
+grid:
+  parser: markdown
+  chunker: ["recursive:60", "recursive:200"]
+  index: bm25
+  embedder: null
+  generator: [extractive, llm]
+  prompt: [short, long]
+run:
+  {k: 2, max_tokens: 20, cutoffs: [1, 3], headline: recall@3, resamples: 200, retries: 0, model: "SPEC",
+   judge: {metrics: [], rubric: [groundedness]},
+   refresh: {cron: "30 4 * * 1", timezone: Europe/Berlin, columns: "llm__short*"}}
+"""
+JUDGE = "judge: {metrics: [], rubric: [groundedness]}"
+ROWS, QUESTIONS = 2, 3
+
+
+@pytest.fixture(scope="module")
+def _server() -> Iterator[Loopback]:
+    pytest.importorskip("litellm", reason="hosted models need litellm: pip install 'contextgrid-dagster[llm]'")
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def server(_server: Loopback, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+    """The one server of all these tests, as it behaved when the experiment was built."""
+    for name in ("DAGSTER_HOME", "CONTEXTGRID_STORAGE", "CONTEXTGRID_LEDGER", "CONTEXTGRID_CALLS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("contextgrid.models.retrying._FIRST_WAIT", 0.02)
+    _server.clear()
+    yield _server
+    _server.reply_for = _server.fault_for = None
+
+
+@pytest.fixture(scope="module")
+def built_folder(_server: Loopback, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("drifting")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("DAGSTER_HOME", "CONTEXTGRID_STORAGE", "CONTEXTGRID_LEDGER", "CONTEXTGRID_CALLS"):
+            patch.delenv(name, raising=False)
+        patch.setenv("OPENAI_API_KEY", KEY)
+        with new_bench(folder, SETTINGS.replace("SPEC", _server.spec)) as fresh:
+            report = fresh.materialise()
+            assert report.success, report.of_kind(Kind.FAILED)
+    return folder
+
+
+@pytest.fixture
+def bench(server: Loopback, built_folder: Path, tmp_path: Path) -> Iterator[Bench]:
+    """The experiment, built completely."""
+    folder = tmp_path / "bench"
+    shutil.copytree(built_folder, folder)
+    with open_instance(home_of(Experiment.load(folder / "experiment.yaml"))) as instance:
+        yield Bench(folder, instance)
+
+
+def refreshed(bench: Bench, *columns: str, repetitions: int = 1, budget: float | None = None) -> Refresh:
+    """What ``contextgrid-dagster refresh`` does."""
+    graph = bench.graph()
+    return refresh(
+        graph,
+        bench.instance,
+        refresh_of(graph.experiment, columns or ["*"])[0],
+        run=lambda planned: execute(planned, bench.instance),
+        record=bench.instance.report_runless_asset_event,
+        repetitions=repetitions,
+        budget=budget,
+    )
+
+
+def launched(bench: Bench, **config: Any) -> ExecuteInProcessResult:
+    """The job, as it is launched from the UI with this configuration."""
+    job = build_definitions(bench.file).resolve_job_def("bring_up_to_date")
+    run_config = {"ops": {"bring_up_to_date_op": {"config": config}}}
+    return job.execute_in_process(run_config=run_config, instance=bench.instance, raise_on_error=False)
+
+
+def answers_about(words: str, reply: str = "Quite another reply [1]") -> Any:
+    """Makes the server answer questions that hold some words otherwise."""
+
+    def reply_for(prompt: str) -> str | None:
+        question = prompt.rsplit("Question: ", 1)[-1]
+        return reply if kind_of(prompt) == "answer" and words in question else None
+
+    return reply_for
+
+
+def changed(found: Refresh) -> dict[str, tuple[str, ...]]:
+    return {drift.cell: drift.answers.changed for drift in found.drifts if drift.answers.changed}
+
+
+def llm_cells(graph: GridGraph) -> set[str]:
+    return {str(cell) for cell in graph.partitions("answers") if str(cell).startswith("llm")}
+
+
+def noted(instance: DagsterInstance, cell: str) -> dict[str, Any]:
+    """What Dagster shows of a cell's last drift report."""
+    records = instance.fetch_materializations(AssetKey("drift_reports"), limit=100).records
+    found = next(record.asset_materialization for record in records if record.partition_key == cell)
+    assert found is not None
+    return {name: value.value for name, value in found.metadata.items()}
+
+
+def logs_of(result: ExecuteInProcessResult, instance: DagsterInstance) -> list[tuple[str | int, str]]:
+    return [(entry.level, entry.user_message) for entry in instance.all_logs(result.run_id)]
+
+
+# What drifted
+
+
+def test_an_unchanged_model_shows_no_drift(bench: Bench, server: Loopback) -> None:
+    before = {cell: fingerprint(bench.graph().load("answers", cell)) for cell in bench.graph().partitions("answers")}
+    found = refreshed(bench, repetitions=2)
+    assert server.kinds() == {"answer": 2 * 2 * ROWS * QUESTIONS, "rating": 2 * 3 * ROWS * QUESTIONS}
+    assert found.report.success
+    assert len(found.drifts) == 3 * ROWS
+    assert not found.drifted
+    assert {drift.sentence for drift in found.drifts} == {
+        "No drift: none of 3 answers and none of their scores changed."
+    }
+    after = {cell: fingerprint(bench.graph().load("answers", cell)) for cell in bench.graph().partitions("answers")}
+    assert before == after
+    assert not bench.plan().pending
+
+
+@pytest.mark.slow
+def test_the_job_reports_drift_in_exactly_the_changed_questions(bench: Bench, server: Loopback) -> None:
+    server.reply_for = answers_about("express parcels")
+    result = launched(bench, fresh=True)
+    assert result.success
+    graph = bench.graph()
+    for cell in graph.partitions("answers"):
+        drifted = str(cell) in llm_cells(graph)
+        table = graph.load("drift_reports", cell)
+        row = table.to_pylist()[0]
+        assert (row["changed"], row["drifted"]) == ((["q2"], True) if drifted else ([], False))
+        shown = noted(bench.instance, str(cell))
+        assert (shown["answers_changed"], shown["answers_compared"]) == (int(drifted), QUESTIONS)
+        assert shown["sentence"] == row["sentence"]
+        assert {"answer_change", "answer_change_low", "answer_change_high", "report"} <= shown.keys()
+        assert table["since"][0].as_py() is not None
+    lines = logs_of(result, bench.instance)
+    warnings = [message for level, message in lines if level == 30]
+    assert len(warnings) == len(llm_cells(graph))
+    assert all("Drift: 1 of 3 answers changed (q2)" in message for message in warnings)
+    assert f"{len(llm_cells(graph))} of 6 cells drifted" in [message for _, message in lines]
+    entries = [entry for run in bench.instance.get_runs() for entry in bench.instance.all_logs(run.run_id)]
+    everything = "".join(map(serialize_value, entries))
+    assert "Quite another reply" not in everything
+    assert KEY not in everything
+    assert not bench.plan().pending
+
+    server.clear()
+    assert launched(bench, fresh=True).success
+    assert noted(bench.instance, sorted(llm_cells(graph))[0])["answers_changed"] == 0
+
+
+@pytest.mark.slow
+def test_the_command_prints_drift_and_can_fail_on_it(
+    bench: Bench, server: Loopback, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["contextgrid-dagster", "refresh", str(bench.file), *arguments])
+        try:
+            main()
+        except SystemExit as stopped:
+            return int(stopped.code or 0), capsys.readouterr().out
+        return 0, capsys.readouterr().out
+
+    code, out = command("--fail-on-drift")  # run.refresh.columns has one column
+    assert (code, server.kinds()["answer"]) == (0, ROWS * QUESTIONS)
+    assert "0 of 2 cells drifted." in out
+
+    server.reply_for = answers_about("refunds")
+    code, out = command("--select", "*", "--repetitions", "2")
+    assert code == 0
+    assert "4 of 6 cells drifted." in out
+    assert "Drift: 1 of 3 answers changed (q1)" in " ".join(out.split())
+    assert all(len(line) <= 80 for line in out.splitlines() if "Dagster home" not in line)
+    server.reply_for = None
+    assert command("--fail-on-drift")[0] == 1
+
+
+def test_a_judge_that_drifts_alone_is_told_from_answers(bench: Bench, server: Loopback) -> None:
+    server.reply_for = lambda prompt: (
+        "Score: 1\nJustification: No." if kind_of(prompt) == "rating" and "express parcels" in prompt else None
+    )
+    found = refreshed(bench)
+    assert found.drifted
+    assert changed(found) == {}
+    for drift in found.drifts:
+        judged = drift.judged_otherwise(drift.metrics[1])
+        assert judged in (("q2",), ())  # () where the judge rated it 1 before
+        assert drift.drifted == bool(judged)
+        assert ("rubric_groundedness now judges 1 unchanged answer otherwise (q2)" in drift.sentence) == bool(judged)
+
+
+def test_every_repetition_is_asked_afresh_and_an_unstable_model_is_no_drift(bench: Bench, server: Loopback) -> None:
+    times: Counter[str] = Counter()
+
+    def unsteady(prompt: str) -> str | None:
+        if kind_of(prompt) != "answer" or "refunds" not in prompt.rsplit("Question: ", 1)[-1]:
+            return None
+        times[prompt] += 1
+        return f"Reply number {times[prompt]} [1]"
+
+    server.reply_for = unsteady
+    found = refreshed(bench, "llm__short*", repetitions=3)
+    assert set(times.values()) == {3}
+    assert server.kinds()["answer"] == 3 * ROWS * QUESTIONS
+    for drift in found.drifts:
+        assert (drift.answers.changed, drift.answers.unstable) == (("q1",), ("q1",))
+        assert drift.answers.stably_changed == ()
+        assert "1 differ between the 3 repetitions (q1)" in drift.sentence
+    assert not any(drift.drifted for drift in found.drifts)
+    assert {drift.cell.partition("|")[0] for drift in found.drifts} == {bench.graph().partitions("generation_spec")[1]}
+
+
+# What cannot be compared
+
+
+def test_a_prompt_edit_is_not_drift(bench: Bench) -> None:
+    bench.edit("prompts/short.txt", "Answer from", "Answer at length from")
+    found = refreshed(bench)
+    assert not found.drifted
+    for drift in found.drifts:
+        edited = drift.cell.startswith("llm__short")
+        assert (drift.reason == "prompt text changed") == edited
+    assert found.summary == "0 of 4 cells drifted, 2 could not be compared"
+    assert "answers_changed" not in noted(bench.instance, found.drifts[0].cell) or found.drifts[0].was_compared
+    assert not bench.plan().pending
+
+
+def test_questions_that_were_asked_otherwise_are_left_out(bench: Bench, server: Loopback) -> None:
+    bench.edit("questions.jsonl", "When do express parcels", "When will express parcels")
+    server.reply_for = answers_about("board")
+    found = refreshed(bench, "llm*")
+    for drift in found.drifts:
+        assert drift.answers.changed == ("q3",)
+        assert drift.answers.not_compared == {"q2": "asked with other passages or in other words"}
+        assert "answer_quality not compared, as retrieval_scores changed" in drift.sentence
+        assert "rubric_groundedness not compared, as 1 question changed" in drift.sentence
+
+
+def test_another_judge_is_not_drift(bench: Bench) -> None:
+    bench.edit("experiment.yaml", "rubric: [groundedness]", "rubric: [groundedness, relevance]")
+    found = refreshed(bench)
+    assert not found.drifted
+    for drift in found.drifts:
+        assert "rubric_groundedness and rubric_relevance not compared, as rubric changed:" in drift.sentence
+
+
+@pytest.mark.slow
+def test_a_first_build_by_a_refresh_has_nothing_to_compare_with(server: Loopback, tmp_path: Path) -> None:
+    with new_bench(tmp_path, SETTINGS.replace("SPEC", server.spec).replace(JUDGE, "judge: null")) as fresh:
+        found = refreshed(fresh)
+        assert found.report.success
+        assert {drift.reason for drift in found.drifts} == {"there are no earlier answers"}
+        assert server.kinds() == {"answer": 2 * ROWS * QUESTIONS}
+        again = refreshed(fresh)
+        assert {drift.sentence for drift in again.drifts} == {
+            "No drift: none of 3 answers and none of their scores changed."
+        }
+
+
+# What fails
+
+
+def test_a_question_that_fails_keeps_its_answer_and_is_not_compared(bench: Bench, server: Loopback) -> None:
+    before = {cell: fingerprint(bench.graph().load("answers", cell)) for cell in bench.graph().partitions("answers")}
+    server.fault_for = lambda prompt: (
+        Fault("status", 400) if "express parcels" in prompt.rsplit("Question: ", 1)[-1] else None
+    )
+    found = refreshed(bench, "llm*")
+    for drift in found.drifts:
+        assert drift.answers.not_compared == {"q2": "failed now"}
+        assert "1 of 3 questions not compared (1 failed now)" in drift.sentence
+    after = {cell: fingerprint(bench.graph().load("answers", cell)) for cell in bench.graph().partitions("answers")}
+    assert before == after
+    server.fault_for = None
+    server.clear()
+    bench.materialise()
+    assert server.kinds()["answer"] == 0
+
+
+@pytest.mark.slow
+def test_cells_keep_what_they_had_while_a_provider_is_down(bench: Bench, server: Loopback) -> None:
+    server.fault_for = lambda prompt: Fault("status", 400)
+    found = refreshed(bench)
+    assert not found.report.success
+    assert not found.drifted
+    reasons = {drift.reason for drift in found.drifts if drift.cell in llm_cells(bench.graph())}
+    assert len(reasons) == 1
+    assert "answers failed: all 3 questions failed" in str(reasons.pop())
+    assert bench.graph().load("leaderboard").num_rows == 3 * ROWS
+    assert not bench.plan("answers", "lexical_scores", "lift_reports", "leaderboard").pending
+    server.fault_for = None
+    server.clear()
+    assert bench.materialise().success
+    assert not bench.plan().pending
+    assert server.kinds() == {}
+
+
+@pytest.mark.slow
+def test_a_budget_is_kept_over_all_repetitions_and_leaves_no_cell_with_less(bench: Bench, server: Loopback) -> None:
+    bench.edit("experiment.yaml", "retries: 0", "retries: 0, concurrency: 1")
+    budget = 0.00008  # some of the 12 questions
+    before = {cell: fingerprint(bench.graph().load("answers", cell)) for cell in bench.graph().partitions("answers")}
+    found = refreshed(bench, "llm*", repetitions=2, budget=budget)
+    assert 0 < found.report.calls.spent <= budget
+    assert not found.report.success
+    left_out = {why for drift in found.drifts for why in drift.answers.not_compared.values()}
+    assert left_out == {"skipped for the budget now"}
+    after = {cell: fingerprint(bench.graph().load("answers", cell)) for cell in bench.graph().partitions("answers")}
+    assert before == after
+    assert not bench.plan("answers").pending
+    assert launched(bench, fresh=True, budget=budget).success is False
+
+
+def test_an_interrupted_refresh_reports_what_it_had_found(bench: Bench, server: Loopback) -> None:
+    server.reply_for = answers_about("express parcels")
+    done = 0
+
+    def stop_after_two(planned: Plan) -> Any:
+        def finished(outcome: object) -> None:
+            nonlocal done
+            done += 1
+            if done == 2:
+                raise KeyboardInterrupt
+
+        return execute(planned, bench.instance, finished=finished)
+
+    graph = bench.graph()
+    with pytest.raises(KeyboardInterrupt):
+        refresh(
+            graph,
+            bench.instance,
+            ["answers:llm*+"],
+            run=stop_after_two,
+            record=bench.instance.report_runless_asset_event,
+        )
+    records = bench.instance.fetch_materializations(AssetKey("drift_reports"), limit=100).records
+    assert len(records) == 2
+    sentence = noted(bench.instance, str(records[0].partition_key))["sentence"]
+    assert "1 of 3 answers changed (q2)" in sentence
+    assert "rubric_groundedness not compared, as the refresh was interrupted before" in sentence
+
+
+@pytest.mark.slow
+def test_embeddings_are_not_refreshed(server: Loopback, tmp_path: Path) -> None:
+    text = SETTINGS.replace("SPEC", server.spec).replace(JUDGE, "judge: null").replace("index: bm25", "index: dense")
+    embedder = f"hosted:openai/text-embedding-3-small,api_base={server.url}"
+    text = text.replace("embedder: null", f'embedder: "{embedder}"').replace('"recursive:60", ', "")
+    with new_bench(tmp_path, text) as fresh:
+        assert fresh.materialise().success
+        server.clear()
+        assert refreshed(fresh).report.success
+        fresh.edit("documents/shipping.md", "Express parcels", "All parcels")
+        assert refreshed(fresh).report.success
+        assert server.kinds()["answer"] == 2 * 2 * QUESTIONS
+        embedded = [text for request in server.requests if "input" in request for text in request["input"]]
+        assert embedded
+        assert all("parcels" in text.lower() for text in embedded)
+
+
+# The schedule and the settings
+
+
+def test_the_schedule_asks_for_what_the_experiment_says(bench: Bench, server: Loopback) -> None:
+    definitions = build_definitions(bench.file)
+    schedule = definitions.resolve_schedule_def("refresh")
+    assert schedule.default_status is DefaultScheduleStatus.STOPPED
+    assert "spends money" in str(schedule.description)
+    monday = datetime(2025, 3, 31, 4, 30, tzinfo=ZoneInfo("Europe/Berlin"))  # summer time began the day before
+    start = datetime(2025, 3, 29, tzinfo=ZoneInfo("UTC")).timestamp()
+    ticks = schedule_execution_time_iterator(start, schedule.cron_schedule, schedule.execution_timezone)
+    assert next(ticks) == monday
+    context = build_schedule_context(scheduled_execution_time=monday)
+    (request,) = schedule.evaluate_tick(context).run_requests or ()
+    assert isinstance(request, RunRequest)
+    job = definitions.resolve_job_def(str(schedule.job_name))
+    assert job.execute_in_process(run_config=request.run_config, instance=bench.instance).success
+    assert server.kinds()["answer"] == ROWS * QUESTIONS
+    assert all(prompt.startswith("Sentinel short") for prompt in server.prompts if kind_of(prompt) == "answer")
+    assert len(bench.instance.fetch_materializations(AssetKey("drift_reports"), limit=100).records) == ROWS
+
+
+def test_the_schedule_and_the_reports_are_told_apart_by_key_prefix(bench: Bench) -> None:
+    definitions = build_definitions(bench.file, key_prefix="a-b")
+    assert definitions.resolve_schedule_def("a_b_refresh").job_name == "a_b_bring_up_to_date"
+    graph = definitions.resolve_asset_graph()
+    key = AssetKey(["a-b", "drift_reports"])
+    assert not graph.get(key).is_executable
+    assert graph.get(key).parent_keys == {AssetKey(["a-b", n]) for n in ("answers", "lexical_scores", "judge_scores")}
+    assert graph.get(key).group_name == "findings"
+
+
+def test_grids_that_generate_nothing_have_neither(tmp_path: Path) -> None:
+    text = SETTINGS.replace("[extractive, llm]", "null").replace("prompt: [short, long]", "").replace("SPEC", "x:y")
+    text = re.sub(r",\n   refresh.*", "}", text).replace('model: "x:y",', "")
+    definitions = build_definitions(write_experiment(tmp_path, text))
+    assert AssetKey("drift_reports") not in definitions.resolve_asset_graph().get_all_asset_keys()
+    assert not list(definitions.schedules or ())
+    with pytest.raises(ConfigError, match="nothing to refresh"):
+        refresh_of(Experiment.load(tmp_path / "experiment.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ('{cron: "0 4 * *"}', "run.refresh.cron: '0 4 * *' is no schedule"),
+        ('{cron: "61 4 * * *"}', "run.refresh.cron: '61 4 * * *' is no schedule"),
+        ('{cron: "0 0 30 2 *"}', "run.refresh.cron: '0 0 30 2 *' is no schedule"),
+        ("{columns: all}", "'run.refresh.cron' is missing"),
+        ('{cron: "@daily", timezone: Europe/Berln}', "did you mean 'Europe/Berlin'?"),
+        ('{cron: "@daily", timezone: "../etc/passwd"}', "write an IANA name"),
+        ('{cron: "@daily", columns: llm__shrt}', "did you mean 'llm__short__offline-reader'?"),
+        ('{cron: "@daily", columns: extractive}', "run.refresh.columns: no column that a model answers"),
+        ('{cron: "@daily", columns: []}', "run.refresh.columns: write all, or a list"),
+        ('{cron: "@daily", repetitions: 0}', "run.refresh.repetitions"),
+        ('{cron: "@daily", repetition: 2}', "did you mean 'repetitions'?"),
+    ],
+)
+def test_a_mistaken_refresh_is_refused_with_the_mend(tmp_path: Path, written: str, message: str) -> None:
+    text = SETTINGS.replace("SPEC", "offline:reader").replace(JUDGE, "judge: null")
+    file = write_experiment(tmp_path, re.sub(r"refresh: \{.*\}\}", f"refresh: {written}}}", text))
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        build_definitions(file)
+
+
+def test_repetitions_without_fresh_calls_are_refused(bench: Bench) -> None:
+    result = launched(bench, repetitions=2)
+    assert not result.success
+    assert "needs fresh: true" in serialize_value(
+        [event for event in result.all_events if event.event_type is DagsterEventType.STEP_FAILURE]
+    )
+
+
+def test_a_refresh_changes_no_version(bench: Bench) -> None:
+    bench.edit("experiment.yaml", 'cron: "30 4 * * 1"', 'cron: "0 5 * * 2", repetitions: 3')
+    assert not bench.plan().pending
