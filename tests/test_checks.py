@@ -314,7 +314,7 @@ def test_null_switches_a_check_off_and_every_check_says_what_it_means() -> None:
         ("{citations_valid: off}", "checks.citations_valid: write its keys"),
         ("{citations_valid: {severity: fatal}}", "checks.citations_valid.severity: Input should be 'warn' or 'error'"),
         ("{index_not_empty: {min_passages: 0}}", "checks.index_not_empty.min_passages"),
-        ("{answer_floor: {severity: warn}}", "checks.answer_floor.min_mean: is missing"),
+        ("{answer_floor: {severity: warn}}", "'checks.answer_floor.min_mean' is missing"),
         ("{answer_floor: {min_mean: 60}}", "answer_quality lies between 0 and 1, so use at most 1; got 60"),
         ("{answer_regression: {max_drop: 2}}", "checks.answer_regression.max_drop: answer_quality lies between"),
     ],

@@ -440,7 +440,7 @@ def test_the_schedule_and_the_reports_are_told_apart_by_key_prefix(bench: Bench)
     key = AssetKey(["a-b", "drift_reports"])
     assert not graph.get(key).is_executable
     assert graph.get(key).parent_keys == {AssetKey(["a-b", n]) for n in ("answers", "lexical_scores", "judge_scores")}
-    assert graph.get(key).group_name == "findings"
+    assert graph.get(key).group_name == "a_b_5_findings"
 
 
 def test_grids_that_generate_nothing_have_neither(tmp_path: Path) -> None:
