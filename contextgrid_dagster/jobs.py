@@ -20,7 +20,7 @@ from contextgrid_dagster.terminal import spending
 class BringUpToDate(Config):
     """What to bring up to date, and how models are called for it."""
 
-    select: list[str] = Field(default_factory=list, description=f"{SYNTAX} Everything if empty.")
+    select: list[str] = Field(default=[], description=f"{SYNTAX} Everything if empty.")
     rebuild_all: bool = Field(default=False, description="Build everything selected, even what is up to date.")
     budget: float | None = Field(default=None, ge=0, description="Dollars that this run may spend on calls to models.")
     fresh: bool = Field(

@@ -10,20 +10,27 @@ from dagster import AssetExecutionContext
 
 from contextgrid.models.meter import Meter
 from contextgrid.score.statistics import Mean
-from contextgrid_dagster.metadata import shorten, statuses, total
+from contextgrid_dagster.metadata import shorten, statuses
 
 _SHOWN_FAILURES = 20
 _LONGEST_REASON = 200
 
 
+def summary(context: AssetExecutionContext, sentence: str) -> dict[str, str]:
+    """Say in the log what came out, and return it for the page."""
+    context.log.info(sentence)
+    return {"summary": sentence}
+
+
 def warn_of_failures(context: AssetExecutionContext, failures: Sequence[tuple[str, str]], what: str, of: int) -> None:
-    """Log each failed item with its reason, on a line of its own."""
+    """Log each failed item with its reason, each on a line of its own."""
     if not failures:
         return
     lines = [f"{name}: {shorten(reason, _LONGEST_REASON)}" for name, reason in failures[:_SHOWN_FAILURES]]
     if len(failures) > _SHOWN_FAILURES:
         lines.append(f"... and {len(failures) - _SHOWN_FAILURES} more")
-    context.log.warning(f"{len(failures)} of {of} {what} failed: " + "\n".join(lines))
+    separator = " " if len(lines) == 1 else "\n"
+    context.log.warning(f"{len(failures)} of {of} {what} failed:{separator}" + "\n".join(lines))
 
 
 def warn_of_gaps(context: AssetExecutionContext, answers: pa.Table) -> None:
@@ -46,7 +53,7 @@ def answers_in_words(table: pa.Table, meter: Meter) -> str:
     parts = [f"{counts.get('answered', 0)} answers", f"{counts.get('failed', 0)} failed"]
     if skipped := counts.get("skipped_budget", 0):
         parts.append(f"{skipped} skipped for the budget")
-    said = f"{', '.join(parts)}; {total(table, 'seconds'):.1f} s"
+    said = ", ".join(parts)
     if meter.replies or meter.failed:
         said += f"; {meter.calls} calls, {meter.hits} replies from the ledger"
         said += "" if meter.unpriced else f", ${meter.spent:.4f} spent"

@@ -44,7 +44,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = EXPERIMENT.replace("counting:a", "offline:reader").replace(
         '["recursive:60", "recursive:200"]', "recursive:200"
     )
-    first: dict[str, object] = dict(QUESTIONS[0]) | {"id": HOSTILE}  # type: ignore[call-overload]
+    anchors = [{"source_id": "refunds.md", "quote": "thirty days of purchase"}]
+    first = {"id": HOSTILE, "question": "How long do refunds take?", "anchors": anchors}
     file = write_experiment(tmp_path_factory.mktemp("ui"), text, [first, *QUESTIONS[1:]])
     experiment = Experiment.load(file)
     with pytest.MonkeyPatch.context() as patch:

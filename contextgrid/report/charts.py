@@ -73,12 +73,12 @@ def split_chart(report: LiftReport) -> str | None:
     for part, (name, colour) in _PARTS.items():
         if not counts[part]:
             continue
-        width = counts[part] / total * 400
-        bar += f"<path stroke='{colour}' d='M{at:.0f} 10h{width:.0f}'/>"
-        names += f"<text x='{shown % 3 * 135}' y='{34 + shown // 3 * 16}'><tspan fill='{colour}'>&#9632;</tspan>"
-        names += f" {counts[part]} {name}</text>"
+        width, x, y = counts[part] / total * 400, shown % 3 * 135, 34 + shown // 3 * 16
+        # Its share of the bar, and a square before its name.
+        bar += f"<path stroke='{colour}' d='M{at:.0f} 8h{width:.0f}M{x} {y}h10'/>"
+        names += f"<text x='{x + 14}' y='{y + 4}'>{counts[part]} {name}</text>"
         at, shown = at + width, shown + 1
-    return _svg("width='400' height='56'", "11px", f"<g stroke-width='14'>{bar}</g>{names}")
+    return _svg("width='400' height='56'", "11px", f"<g stroke-width='10'>{bar}</g>{names}")
 
 
 def leaderboard_chart(leaderboard: pa.Table, generation: str | None = None) -> str | None:

@@ -22,7 +22,7 @@ from contextgrid_dagster.metadata import (
     total,
 )
 from contextgrid_dagster.partitions import GENERATION, RETRIEVAL
-from contextgrid_dagster.run_log import answers_in_words, means_in_words, warn_of_gaps
+from contextgrid_dagster.run_log import answers_in_words, means_in_words, summary, warn_of_gaps
 
 
 def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
@@ -45,7 +45,7 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
         with count_calls() as meter:
             table = stages.answer(retrieved_ids, generation_spec, run, cell=context.partition_key)
         warn_of_gaps(context, table)
-        context.log.info(answers_in_words(table, meter))
+        said = summary(context, answers_in_words(table, meter))
         counts = statuses(table)
         numbers = {
             "questions": table.num_rows,
@@ -59,7 +59,7 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
         made_for = declaration.made_for(parts.cell, context.partition_key)
         preview = table.select(["question_id", "question", "answer", "citations", "error"])
         checked = check(context, declaration, "answers", answers=table)
-        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, checked=checked)
+        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, more=said, checked=checked)
 
     @declaration.asset(
         "lexical_scores",
@@ -76,13 +76,14 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
         """Answer quality, groundedness, citations and abstention of every answer, without a model."""
         table = stages.score_answers(answers, retrieval_scores, run)
         counts = {f"questions_{status}": count for status, count in statuses(table).items()}
-        context.log.info(means_in_words(cell_means(table), [run.answer_metric, "groundedness", "abstention_accuracy"]))
+        shown = [run.answer_metric, "groundedness", "abstention_accuracy"]
+        said = summary(context, means_in_words(cell_means(table), shown))
         numbers = {**means(table), "questions": table.num_rows, **counts}
         made_for = declaration.made_for(parts.cell, context.partition_key)
-        shown = ("question_id", "status", run.answer_metric, "groundedness", "retrieval")
-        preview = table.select([name for name in dict.fromkeys(shown) if name in table.column_names])
+        columns = ("question_id", "status", run.answer_metric, "groundedness", "retrieval")
+        preview = table.select([name for name in dict.fromkeys(columns) if name in table.column_names])
         seen = {"lexical_scores": table, "answers": answers, "retrieval_scores": retrieval_scores}
         checked = check(context, declaration, "lexical_scores", **seen)
-        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, checked=checked)
+        return materialised(table, made_for=made_for, numbers=numbers, preview=preview, more=said, checked=checked)
 
     return [answers, lexical_scores]

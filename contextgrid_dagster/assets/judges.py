@@ -24,7 +24,7 @@ from contextgrid_dagster.metadata import (
     materialised,
     statuses,
 )
-from contextgrid_dagster.run_log import failed_rows, means_in_words, warn_of_failures
+from contextgrid_dagster.run_log import failed_rows, means_in_words, summary, warn_of_failures
 
 
 def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:
@@ -54,9 +54,9 @@ def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:
         warn_of_failures(
             context, failed_rows(table, names=["question_id", "metric"], reason="reason"), "verdicts", table.num_rows
         )
-        context.log.info(means_in_words(_means(table), list(_means(table))))
+        said = summary(context, means_in_words(_means(table), list(_means(table))))
         numbers, preview = {**_numbers(table), **calls_of(meter)}, table.select(_SHOWN)
-        more = {"coverage": _coverage(table), **_noted(judges[column.key], column.model)}
+        more = {**said, "coverage": _coverage(table), **_noted(judges[column.key], column.model)}
         if lost := lost_metrics([table]):
             more[LOST_METRICS] = ", ".join(lost)
         checked = check(context, declaration, "judge_scores", judge_scores=table, answers=answers)

@@ -15,7 +15,7 @@ from contextgrid_dagster.checks import check
 from contextgrid_dagster.metadata import characters, materialised
 from contextgrid_dagster.partitions import CHUNKS, INDEX, PARSER, ROW
 from contextgrid_dagster.retrieval_metrics import at_headline, metrics_table
-from contextgrid_dagster.run_log import means_in_words, warn_of_failures
+from contextgrid_dagster.run_log import means_in_words, summary, warn_of_failures
 
 
 def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
@@ -116,7 +116,6 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
         table = stages.score_retrieval(retrieved_ids, chunks, documents, evalset, run)
         unresolved = pc.greater(pc.list_value_length(table["unresolved"]), 0)
         means = cell_means(table)
-        context.log.info(means_in_words(means, [run.headline]))
         numbers = {
             **at_headline(means, run.headline),
             "questions": table.num_rows,
@@ -125,7 +124,7 @@ def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:
         }
         made_for = declaration.made_for(parts.retrieval, context.partition_key)
         preview = table.select(["question_id", "question", run.headline])
-        more = {"all_metrics": metrics_table(means)}
+        more = {**summary(context, means_in_words(means, [run.headline])), "all_metrics": metrics_table(means)}
         checked = check(context, declaration, "retrieval_scores", retrieval_scores=table)
         return materialised(table, made_for=made_for, numbers=numbers, preview=preview, more=more, checked=checked)
 
