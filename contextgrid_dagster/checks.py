@@ -25,6 +25,7 @@ from contextgrid.checks.answer_metric import Change, scored_by
 from contextgrid.checks.stages import Built, checks_of, verdicts
 from contextgrid.checks.verdict import Verdict
 from contextgrid.core.errors import StageError
+from contextgrid.core.markup import as_text
 
 if TYPE_CHECKING:
     from contextgrid_dagster.assets.declaration import Declaration
@@ -94,6 +95,6 @@ def _result(verdict: Verdict) -> AssetCheckResult:
         check_name=verdict.check,
         passed=verdict.passed,
         severity=AssetCheckSeverity[verdict.severity.upper()],
-        description=verdict.description,
+        description=verdict.describe(as_text),  # the UI renders Markdown
         metadata={"outcome": MetadataValue.text(verdict.outcome.value), **verdict.measured},
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy
@@ -33,6 +34,11 @@ class PooledEventLogStorage(ConsolidatedSqliteEventLogStorage):
     def _connect(self) -> Iterator[Connection]:
         with _engine(self._conn_string).begin() as connection:
             yield connection
+
+    @cached_property
+    def supports_asset_checks(self) -> bool:
+        # The stock class opens a database anew to look for the table, twice for each check.
+        return bool(super().supports_asset_checks)
 
     def watch(self, run_id: str, cursor: str | None, callback: Callable[[EventLogEntry, str], None]) -> None:
         # The stock class waits for changes of the main file, which a kept connection rarely touches: new

@@ -17,6 +17,7 @@ from dagster import AssetCheckKey, AssetKey, DagsterInstance
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluation
 from dagster._core.event_api import PartitionKeyFilter
 
+from contextgrid.core.markup import as_text
 from contextgrid.grid.experiment import Experiment
 from contextgrid.models import LLMError, register_provider
 from contextgrid_dagster import build_definitions
@@ -145,8 +146,9 @@ def gate(bench: Bench, *selections: str, **options: bool) -> GateReport:
 
 
 def verdict_words(report: GateReport) -> dict[tuple[Node, str], tuple[bool, str]]:
+    """What the gate says of every check, as the UI would have it."""
     return {
-        (examined.node, verdict.check): (verdict.passed, verdict.description)
+        (examined.node, verdict.check): (verdict.passed, verdict.describe(as_text))
         for examined in report.partitions
         for verdict in examined.verdicts
     }
@@ -390,7 +392,8 @@ def test_hostile_ids_are_shown_as_text_and_never_a_text(bench: Bench, capsys: py
     assert "q9<script>alert(1)</script>\\x1b[31m" in out
     assert "\x1b[31m" not in out
     words = " ".join(description for _, description in recorded_words(bench).values())
-    assert TAGGED in words
+    assert as_text(TAGGED) in words
+    assert "<script>" not in words
     assert "Sentinel" not in words
     assert "engine" not in words
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextgrid.checks.settings import AnswerFloor, AnswerRegression
-from contextgrid.checks.verdict import Outcome, Verdict, absent, listed
+from contextgrid.checks.verdict import Finding, Outcome, Verdict, absent
 from contextgrid.generate.lift import ALPHA, Difference, paired_changes, paired_difference
 from contextgrid.score.statistics import as_floats, mean_of, paired_bootstrap
 from contextgrid.settings import RunSettings
@@ -113,9 +113,9 @@ class Change:
         stated = f"{self.metric} {d} against the last materialisation, over {d.n} of {d.total} questions"
         if d.direction < 0 and d.high is not None and d.high < -settings.max_drop:
             wanted = f"a fall of at most {settings.max_drop:g} is wanted" if settings.max_drop else "no fall is wanted"
-            description = f"{stated}; {wanted}{listed(self.worse)}"
-            return Verdict(REGRESSION, Outcome.FAILED, settings.severity, description, measured)
-        return Verdict(REGRESSION, Outcome.PASSED, settings.severity, stated, measured)
+            found = Finding(f"{stated}; {wanted}", self.worse)
+            return Verdict(REGRESSION, Outcome.FAILED, settings.severity, (found,), measured)
+        return Verdict(REGRESSION, Outcome.PASSED, settings.severity, (Finding(stated),), measured)
 
 
 # Parts of the difference that a verdict needs, and the metadata entries that hold them.
@@ -142,7 +142,7 @@ def floor_verdict(table: pa.Table, run: RunSettings, settings: AnswerFloor) -> V
     measured = {"mean": mean.mean, "low": low, "high": high, "questions": float(mean.n), "min_mean": settings.min_mean}
     stated = f"{run.answer_metric} {mean.mean:.3f} [{low:.3f}, {high:.3f}] over {mean.n} questions"
     if high >= settings.min_mean:
-        return Verdict(FLOOR, Outcome.PASSED, settings.severity, stated, measured)
-    lowest = listed(sorted(scores, key=lambda id_: scores[id_])[:_NOTED_IDS], more=False)
-    description = f"{stated}; at least {settings.min_mean:g} wanted, lowest{lowest}"
-    return Verdict(FLOOR, Outcome.FAILED, settings.severity, description, measured)
+        return Verdict(FLOOR, Outcome.PASSED, settings.severity, (Finding(stated),), measured)
+    lowest = sorted(scores, key=lambda id_: scores[id_])
+    found = Finding(f"{stated}; at least {settings.min_mean:g} wanted, lowest", lowest, more=False)
+    return Verdict(FLOOR, Outcome.FAILED, settings.severity, (found,), measured)

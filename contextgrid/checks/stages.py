@@ -11,7 +11,7 @@ import pyarrow as pa
 from contextgrid.checks import shares
 from contextgrid.checks.answer_metric import FLOOR, REGRESSION, Change, floor_verdict, scored_by
 from contextgrid.checks.settings import Check, CheckSettings, IndexNotEmpty, JudgeCoverage
-from contextgrid.checks.verdict import Outcome, Verdict, absent, all_of, share_verdict
+from contextgrid.checks.verdict import Finding, Outcome, Verdict, absent, all_of, share_verdict
 from contextgrid.settings import RunSettings
 
 
@@ -56,9 +56,9 @@ def _index_not_empty(built: Built, check: IndexNotEmpty, run: RunSettings) -> Ve
     measured = {"passages": float(built.passages), "min_passages": float(check.min_passages)}
     stated = f"the index holds {built.passages} passages"
     if built.passages >= check.min_passages:
-        return Verdict("index_not_empty", Outcome.PASSED, check.severity, stated, measured)
-    description = f"{stated}, at least {check.min_passages} wanted"
-    return Verdict("index_not_empty", Outcome.FAILED, check.severity, description, measured)
+        return Verdict("index_not_empty", Outcome.PASSED, check.severity, (Finding(stated),), measured)
+    found = Finding(f"{stated}, at least {check.min_passages} wanted")
+    return Verdict("index_not_empty", Outcome.FAILED, check.severity, (found,), measured)
 
 
 def _share(name: str, *tables: str) -> Callable[[Built, Any, RunSettings], Verdict]:

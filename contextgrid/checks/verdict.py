@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -20,21 +20,49 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
+class Finding:
+    """A sentence about what was measured, without a full stop, and the questions it is about.
+
+    ``more`` is whether it is worth saying that there are more of these questions than are named.
+    """
+
+    sentence: str
+    question_ids: Sequence[str] = ()
+    more: bool = True
+
+    def describe(self, show: Callable[[str], str] = str) -> str:
+        """The sentence with the first few question ids, which are passed through ``show``."""
+        if not self.question_ids:
+            return self.sentence
+        named = ", ".join(show(id_) for id_ in self.question_ids[:_IDS_SHOWN])
+        return f"{self.sentence}: {named}" + (" ..." if self.more and len(self.question_ids) > _IDS_SHOWN else "")
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The outcome of one check of one partition.
 
     Attributes:
         check: name of the check.
         severity: how bad a failure is.
-        description: what was measured, against which threshold, and the first few question ids; no texts.
+        found: what was measured, against which threshold.
         measured: the numbers behind it, by name.
     """
 
     check: str
     outcome: Outcome
     severity: Severity
-    description: str
+    found: tuple[Finding, ...]
     measured: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def description(self) -> str:
+        """All findings with the first few question ids; no texts."""
+        return self.describe(str)
+
+    def describe(self, show: Callable[[str], str]) -> str:
+        """The description with question ids passed through ``show``, for where markup would be rendered."""
+        return "; ".join(finding.describe(show) for finding in self.found)
 
     @property
     def passed(self) -> bool:
@@ -80,32 +108,25 @@ def share_verdict(check: str, share: Share, settings: ShareCheck) -> Verdict:
         return absent(check, settings, share.absent)
     measured = {"share": value, "counted": float(share.of), "min_share": settings.min_share}
     if value >= settings.min_share:
-        return Verdict(check, Outcome.PASSED, settings.severity, str(share), measured)
-    description = f"{share}, a share of {value:.4g}; at least {settings.min_share:g} wanted{listed(share.others)}"
-    return Verdict(check, Outcome.FAILED, settings.severity, description, measured)
+        return Verdict(check, Outcome.PASSED, settings.severity, (Finding(str(share)),), measured)
+    sentence = f"{share}, a share of {value:.4g}; at least {settings.min_share:g} wanted"
+    return Verdict(check, Outcome.FAILED, settings.severity, (Finding(sentence, share.others),), measured)
 
 
 def all_of(verdicts: Mapping[str, Verdict]) -> Verdict:
     """One verdict for several of the same check, by what each is about: failed if any failed.
 
-    Its numbers carry that name; the description holds the failures alone where there are any.
+    Its numbers carry that name; it tells of the failures alone where there are any.
     """
     first = next(iter(verdicts.values()))
     outcomes = {verdict.outcome for verdict in verdicts.values()}
     outcome = next(outcome for outcome in (Outcome.FAILED, Outcome.PASSED, Outcome.ABSENT) if outcome in outcomes)
-    told = [verdict.description for verdict in verdicts.values() if outcome in (verdict.outcome, Outcome.PASSED)]
+    told = [verdict for verdict in verdicts.values() if outcome in (verdict.outcome, Outcome.PASSED)]
+    found = tuple(finding for verdict in told for finding in verdict.found)
     measured = {f"{name}_{part}": n for name, verdict in verdicts.items() for part, n in verdict.measured.items()}
-    return Verdict(first.check, outcome, first.severity, "; ".join(told), measured)
+    return Verdict(first.check, outcome, first.severity, found, measured)
 
 
 def absent(check: str, settings: Check, reason: str) -> Verdict:
     """The verdict of a check that has nothing to measure."""
-    return Verdict(check, Outcome.ABSENT, settings.severity, reason)
-
-
-def listed(question_ids: Sequence[str], *, more: bool = True) -> str:
-    """The first few of some questions, as the end of a sentence, and whether there are more."""
-    if not question_ids:
-        return ""
-    shown = ", ".join(question_ids[:_IDS_SHOWN])
-    return f": {shown}" + (" ..." if more and len(question_ids) > _IDS_SHOWN else "")
+    return Verdict(check, Outcome.ABSENT, settings.severity, (Finding(reason),))
