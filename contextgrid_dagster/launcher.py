@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -43,7 +44,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
         run = self._instance.get_run_by_id(run_id)
         process = RunProcess.noted(run) if run else None
         if run is None or process is None:
-            return bool(super().terminate(run_id))
+            return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]
         if run.is_finished:
             return False
         self._instance.report_run_canceling(run)
@@ -96,10 +97,8 @@ class ForkingRunLauncher(DefaultRunLauncher):
         warm, self._warm = self._warm, None
         if warm is not None and warm.stdin is not None and warm.stdout is not None:
             warm.stdout.close()
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 warm.stdin.close()
-            except BrokenPipeError:
-                pass
 
 
 def _new_warm_process() -> subprocess.Popen[bytes]:

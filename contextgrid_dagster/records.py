@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from dagster import AssetKey, AssetMaterialization, AssetRecordsFilter, DagsterEventType, DagsterInstance
@@ -28,9 +29,15 @@ _PAGE = 500
 
 @dataclass(frozen=True)
 class Record:
-    """A partition's last materialisation: what Dagster and what the asset itself noted of it."""
+    """A partition's last materialisation: what Dagster and what the asset itself noted of it.
+
+    Attributes:
+        materialization: the event.
+        written: when it was recorded, in seconds since 1970; 0 if that is not known.
+    """
 
     materialization: AssetMaterialization
+    written: float = 0.0
 
     @property
     def version(self) -> str | None:
@@ -103,8 +110,25 @@ def read_records(graph: GridGraph, instance: DagsterInstance) -> dict[Node, Reco
     """The record of every partition that was ever materialised: three queries for each asset at most."""
     found: dict[Node, Record] = {}
     for name in graph.names:
-        partitioned = graph.partitions_def(name) is not None
-        found.update(_partitioned(graph, instance, name) if partitioned else _single(graph, instance, name))
+        if graph.partitions_def(name) is None:
+            found.update(_single(graph, instance, name))
+        else:
+            found.update(_partitioned(graph, instance, name, set(graph.partitions(name))))
+    return found
+
+
+def read_departed_records(graph: GridGraph, instance: DagsterInstance) -> dict[Node, Record]:
+    """The records of partitions that this experiment built and that are not in its grid now.
+
+    An asset that left the grid altogether, as ``judge_scores`` without a judge, is among them with all its partitions.
+    """
+    found: dict[Node, Record] = {}
+    above = graph.key("").path[:-1]
+    names = [key.path[-1] for key in instance.get_asset_keys() if list(key.path[:-1]) == list(above)]
+    for name in names:
+        current = set(graph.partitions(name)) if name in graph.names else set()
+        departed = _partitioned(graph, instance, name, current, departed=True)
+        found.update({node: record for node, record in departed.items() if record.experiment == graph.experiment.name})
     return found
 
 
@@ -114,14 +138,16 @@ def _single(graph: GridGraph, instance: DagsterInstance, name: str) -> dict[Node
     return {Node(name): Record(materialization)} if materialization else {}
 
 
-def _partitioned(graph: GridGraph, instance: DagsterInstance, name: str) -> dict[Node, Record]:
-    key, current = graph.key(name), set(graph.partitions(name))
+def _partitioned(
+    graph: GridGraph, instance: DagsterInstance, name: str, current: Set[str | None], *, departed: bool = False
+) -> dict[Node, Record]:
+    key = graph.key(name)
     ids = instance.event_log_storage.get_latest_storage_id_by_partition(key, DagsterEventType.ASSET_MATERIALIZATION)
-    wanted = [id_ for partition, id_ in ids.items() if partition in current]
+    wanted = [id_ for partition, id_ in ids.items() if (partition in current) is not departed]
     found: dict[Node, Record] = {}
     for start in range(0, len(wanted), _PAGE):
         chosen = AssetRecordsFilter(asset_key=key, storage_ids=wanted[start : start + _PAGE])
         for record in instance.fetch_materializations(chosen, limit=_PAGE).records:
             if record.asset_materialization is not None:
-                found[Node(name, record.partition_key)] = Record(record.asset_materialization)
+                found[Node(name, record.partition_key)] = Record(record.asset_materialization, record.timestamp)
     return found

@@ -10,25 +10,20 @@ when its input does, after the last run.
 from __future__ import annotations
 
 import gc
-import io
 import json
 import os
 import select
 import signal
 import sys
 from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
-# What a run needs, apart from a user's own modules. Those that only some runs need are slow to import.
-_PRELOADED = (
-    "dagster._cli.api",
-    "contextgrid_dagster.definitions",
-    "contextgrid_dagster.sqlite",
-    "contextgrid.stages",
-    "pandas",
-    "scipy.stats",
-    "sklearn.feature_extraction.text",
-)
+import contextgrid
+import contextgrid_dagster
+
+# What runs import, apart from the modules of these two packages and a user's own.
+_SLOW = ("dagster._cli.api", "pandas", "scipy.stats", "sklearn.feature_extraction.text")
 _LOOK_AFTER_SECONDS = 0.2
 
 
@@ -40,23 +35,31 @@ def main() -> None:
     # Ctrl-C in a terminal reaches every process of it; the end of the input is what ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    for name in _PRELOADED:
-        import_module(name)
+    preload()
     # Otherwise the collector would write to, and so copy, every page that the forks share.
     gc.collect()
     gc.freeze()
-    _serve(sys.stdin.buffer.raw, replies)  # type: ignore[attr-defined]
+    _serve(0, replies)
 
 
-def _serve(requests: io.RawIOBase, replies: int) -> None:
+def preload() -> None:
+    """Import what runs need. Packages that only some experiments use are imported by the run that does."""
+    for package in (contextgrid, contextgrid_dagster):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+    for name in _SLOW:
+        import_module(name)
+
+
+def _serve(requests: int, replies: int) -> None:
     running: dict[int, dict[str, Any]] = {}
     waiting, is_open = b"", True
     while is_open or running:
         watched = [requests] if is_open else []
         if select.select(watched, [], [], _LOOK_AFTER_SECONDS if running else None)[0]:
-            received = requests.read(65536)
+            received = os.read(requests, 65536)
             is_open = bool(received)
-            *lines, waiting = (waiting + (received or b"")).split(b"\n")
+            *lines, waiting = (waiting + received).split(b"\n")
             for line in lines:
                 request = json.loads(line)
                 pid = _forked(_execute, request, replies)
