@@ -62,6 +62,23 @@ def main() -> None:
         sys.exit(2)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from contextgrid import __version__
+
+        console.print(f"contextgrid-dagster {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def plan(
     file: ExperimentFile,
@@ -186,6 +203,30 @@ def refresh(
         print_drift(console, found)
     if not found.report.success or (fail_on_drift and found.drifted):
         raise typer.Exit(1)
+
+
+@app.command()
+def departed(
+    file: ExperimentFile,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove their files, after asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --remove: do not ask.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="List every partition.")] = False,
+    key_prefix: KeyPrefix = None,
+) -> None:
+    """List what is still stored of cells that left the grid, and remove it."""
+    from contextgrid_dagster.departed import departures
+    from contextgrid_dagster.departed import remove as remove_files
+    from contextgrid_dagster.terminal import print_departures
+
+    with _opened(file, key_prefix) as (graph, instance):
+        found = departures(graph, instance)
+        print_departures(console, found, None if show_all else 20)
+        if not remove or not found.partitions:
+            return
+        if not yes:
+            typer.confirm("Remove these files?", abort=True)
+        remove_files(graph, found.partitions)
+        console.print(f"Removed {len(found.partitions)} files.", highlight=False)
 
 
 @app.command()

@@ -17,6 +17,7 @@ from contextgrid.models.calls import Meter, count_calls
 from contextgrid_dagster.graph import Node
 from contextgrid_dagster.interrupts import interruptions
 from contextgrid_dagster.planner import Plan, Step
+from contextgrid_dagster.processes import RunProcess
 from contextgrid_dagster.records import Record
 
 # A run without a console logger would get Dagster's default one, which prints every event.
@@ -115,6 +116,7 @@ def execute(
 class _Execution:
     def __init__(self, plan: Plan, instance: DagsterInstance) -> None:
         self._plan, self._graph, self._instance = plan, plan.graph, instance
+        self._process = RunProcess.current()
         # Partitions that are not up to date and will not become so, and because of which that is.
         self._blocked: dict[Node, str] = {
             node: f"{node.asset} is out of date and not selected; put + in front of the selection to include it"
@@ -175,6 +177,8 @@ class _Execution:
             asset_selection=[self._graph.key(node.asset)],
             partition_key=node.partition,
             run_config=config,
+            # If this process is killed, the daemon fails the run instead of keeping it as started for ever.
+            tags=self._process.tags if self._process else None,
             raise_on_error=False,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from dagster import AssetKey, AssetMaterialization, AssetRecordsFilter, DagsterEventType, DagsterInstance
@@ -12,6 +13,7 @@ from dagster._core.definitions.data_version import (
     get_input_data_version_tag,
 )
 
+from contextgrid_dagster.drift_asset import NAME as DRIFT_REPORTS
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.metadata import (
     EXPERIMENT,
@@ -107,9 +109,33 @@ def read_records(graph: GridGraph, instance: DagsterInstance) -> dict[Node, Reco
     """The record of every partition that was ever materialised: three queries for each asset at most."""
     found: dict[Node, Record] = {}
     for name in graph.names:
-        partitioned = graph.partitions_def(name) is not None
-        found.update(_partitioned(graph, instance, name) if partitioned else _single(graph, instance, name))
+        if graph.partitions_def(name) is None:
+            found.update(_single(graph, instance, name))
+        else:
+            found.update(_partitioned(graph, instance, name, set(graph.partitions(name))))
     return found
+
+
+def read_departed_records(graph: GridGraph, instance: DagsterInstance) -> dict[Node, Record]:
+    """The records of partitions that this experiment built and that are not in its grid now.
+
+    An asset that left the grid altogether, as ``judge_scores`` without a judge, is among them with all its partitions.
+    """
+    found: dict[Node, Record] = {}
+    above = graph.key("").path[:-1]
+    names = [key.path[-1] for key in instance.get_asset_keys() if list(key.path[:-1]) == list(above)]
+    for name in names:
+        departed = _partitioned(graph, instance, name, set(partitions_in_grid(graph, name)), departed=True)
+        found.update({node: record for node, record in departed.items() if record.experiment == graph.experiment.name})
+    return found
+
+
+def partitions_in_grid(graph: GridGraph, name: str) -> tuple[str | None, ...]:
+    """The partitions that an asset has now, ``drift_reports`` included; none if it is no asset of the experiment."""
+    if name in graph.names:
+        return graph.partitions(name)
+    drifting = name == DRIFT_REPORTS and graph.experiment.refreshable_columns
+    return graph.partitions("answers") if drifting else ()
 
 
 def _single(graph: GridGraph, instance: DagsterInstance, name: str) -> dict[Node, Record]:
@@ -118,10 +144,12 @@ def _single(graph: GridGraph, instance: DagsterInstance, name: str) -> dict[Node
     return {Node(name): Record(materialization)} if materialization else {}
 
 
-def _partitioned(graph: GridGraph, instance: DagsterInstance, name: str) -> dict[Node, Record]:
-    key, current = graph.key(name), set(graph.partitions(name))
+def _partitioned(
+    graph: GridGraph, instance: DagsterInstance, name: str, current: Set[str | None], *, departed: bool = False
+) -> dict[Node, Record]:
+    key = graph.key(name)
     ids = instance.event_log_storage.get_latest_storage_id_by_partition(key, DagsterEventType.ASSET_MATERIALIZATION)
-    wanted = [id_ for partition, id_ in ids.items() if partition in current]
+    wanted = [id_ for partition, id_ in ids.items() if (partition in current) is not departed]
     found: dict[Node, Record] = {}
     for start in range(0, len(wanted), _PAGE):
         chosen = AssetRecordsFilter(asset_key=key, storage_ids=wanted[start : start + _PAGE])

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
 
 from contextgrid.core.markup import for_terminal
 from contextgrid.models.calls import Meter
 from contextgrid.report.findings import short_names
+from contextgrid_dagster.departed import Departures
 from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.planner import Plan, Status, Step
+from contextgrid_dagster.records import counted
 from contextgrid_dagster.refresh import Refresh
 
 _STYLES = {Status.MISSING: "red", Status.STALE: "yellow", Status.POSSIBLE: "cyan", Status.CURRENT: "green"}
+_MEANINGS = {
+    Status.MISSING: "nothing usable is stored",
+    Status.STALE: "was built from something else",
+    Status.POSSIBLE: "only if what is above it changes",
+}
 _PROBLEMS_SHOWN = 10
 
 
@@ -49,6 +58,9 @@ def print_plan(console: Console, plan: Plan, limit: int | None = None) -> None:
         if hidden:
             table.add_row(f"  [dim]... and {hidden} more[/]", "", "")
     console.print(table)
+    present = {step.status for step in plan.pending}
+    if legend := "; ".join(f"{status}: {meaning}" for status, meaning in _MEANINGS.items() if status in present):
+        console.print(f"[dim]{legend}[/]", highlight=False)
     console.print(_summary(plan), highlight=False)
 
 
@@ -85,6 +97,30 @@ def _together(name: str, steps: Sequence[Step]) -> _Line | None:
     first = steps[0]
     alike = all((step.status, step.reasons) == (first.status, first.reasons) for step in steps)
     return _Line(name, first.status, first.reasons, len(steps)) if first.is_pending and alike and steps[1:] else None
+
+
+def print_departures(console: Console, found: Departures, limit: int | None = None) -> None:
+    """What is stored of partitions that left the grid, with sizes and days, and files that are left alone."""
+    shown = found.partitions[:limit]
+    if shown:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("asset and partition", overflow="fold")
+        table.add_column("size", justify="right", no_wrap=True)
+        table.add_column("built", no_wrap=True)
+        for departed in shown:
+            day = datetime.fromtimestamp(departed.written).strftime("%Y-%m-%d %H:%M")
+            table.add_row(for_terminal(str(departed.node)), decimal(departed.bytes), day)
+        console.print(table)
+    if hidden := len(found.partitions) - len(shown):
+        console.print(f"[dim]... and {hidden} more; --all lists them[/]")
+    number = counted(len(found.partitions), "stored partition")
+    summary = f"{number} of cells that left the grid, {decimal(found.bytes)}."
+    console.print(summary if shown else "Nothing is stored of cells that left the grid.", highlight=False)
+    if found.others:
+        what = "1 other file is" if len(found.others) == 1 else f"{len(found.others)} other files are"
+        example = for_terminal(str(found.others[0]))
+        why = "Dagster has no such record of it here, so it is left alone"
+        console.print(f"{what} no part of the grid. {why}: {example}", highlight=False, soft_wrap=True)
 
 
 def print_report(console: Console, report: ExecutionReport) -> None:

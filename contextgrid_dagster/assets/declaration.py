@@ -22,6 +22,7 @@ from contextgrid.core.errors import ConfigError
 from contextgrid.core.matrix import Matrix
 from contextgrid.grid.experiment import Experiment
 from contextgrid.grid.matrix import judges
+from contextgrid.models import build_model
 from contextgrid.settings import RunSettings
 from contextgrid.stages import code_version
 from contextgrid_dagster.automation import on_changed_content
@@ -116,10 +117,16 @@ class Declaration:
                 automation_condition=on_changed_content if ins else None,
                 check_specs=check_specs(self, name, partitions),
                 required_resource_keys={self.resource("tables")} if reads_itself(self, name) else None,
-                pool=MODEL_POOL if self.pooled and name in CALL_MODELS else None,
+                pool=MODEL_POOL if self.pooled and self._calls_out(name) else None,
             )(function)
 
         return declare
+
+    def _calls_out(self, name: str) -> bool:
+        """Whether an asset calls any model that is not free: one that answers in this process waits for nobody."""
+        columns = {column.model for column in self.matrix.columns if column.model is not None}
+        models = {"answers": columns, "judge_scores": set(self.judges.values())}.get(name, set())
+        return any(not getattr(build_model(model), "free", False) for model in models)
 
     def read(self, name: str, mapping: PartitionMapping | None = None) -> AssetIn:
         """An input that reads one partition of an asset."""
