@@ -12,7 +12,7 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.assets import Declaration, grid_assets
-from contextgrid_dagster.storage import GridStore, IndexStore, TableStore, storage_folder
+from contextgrid_dagster.storage import GridStore, IndexStore, TableStore, storage_folder, storage_location
 
 
 @dataclass(frozen=True, order=True)
@@ -51,8 +51,8 @@ class GridGraph:
         self.experiment = experiment
         self.declaration = Declaration(experiment, key_prefix, pooled)
         self.assets: tuple[AssetsDefinition, ...] = tuple(grid_assets(self.declaration))
-        self._storage = storage
-        folder = storage_folder(experiment, storage)
+        self.storage = storage_location(experiment, storage)
+        folder = storage_folder(experiment, self.storage)
         self.tables = TableStore(folder)
         self.indexes = IndexStore(folder)
 
@@ -60,7 +60,7 @@ class GridGraph:
         """The same graph for a run that calls models otherwise than the experiment says."""
         asked = {"budget_usd": budget_usd, "calls": mode}
         run = self.experiment.run.model_copy(update={name: value for name, value in asked.items() if value is not None})
-        return GridGraph(replace(self.experiment, run=run), self._storage, self.declaration.key_prefix)
+        return GridGraph(replace(self.experiment, run=run), self.storage, self.declaration.key_prefix)
 
     @cached_property
     def definitions(self) -> Definitions:

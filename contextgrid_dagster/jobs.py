@@ -1,13 +1,16 @@
 """The job that brings the grid up to date in one launched run."""
 
 # No postponed annotations here: Dagster reads them from the functions themselves.
+import os
+
 from dagster import Config, Failure, JobDefinition, OpExecutionContext, in_process_executor, job, op
 from pydantic import Field
 
 from contextgrid_dagster.assets.declaration import MODEL_POOL
 from contextgrid_dagster.calls import begun
-from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome, execute
+from contextgrid_dagster.executor import WORKERS_VARIABLE, ExecutionReport, Kind, Outcome, execute
 from contextgrid_dagster.graph import GridGraph
+from contextgrid_dagster.instance import keep_connections
 from contextgrid_dagster.planner import plan
 from contextgrid_dagster.selection import SYNTAX
 from contextgrid_dagster.terminal import spending
@@ -21,6 +24,11 @@ class BringUpToDate(Config):
     budget: float | None = Field(default=None, ge=0, description="Dollars that this run may spend on calls to models.")
     fresh: bool = Field(default=False, description="Call models once more for everything selected.")
     replay: bool = Field(default=False, description="Call no model: the ledger has to hold every reply.")
+    workers: str | None = Field(
+        default=None,
+        description="Who builds: a Dask scheduler (tcp://host:8786), or a number of processes to start beside this run."
+        " By default what CONTEXTGRID_WORKERS says, else this run alone.",
+    )
 
 
 def bring_up_to_date_job(graph: GridGraph) -> JobDefinition:
@@ -30,10 +38,12 @@ def bring_up_to_date_job(graph: GridGraph) -> JobDefinition:
     @op(name=f"{name}_op", pool=MODEL_POOL)
     def bring_up_to_date(context: OpExecutionContext, config: BringUpToDate) -> None:
         """Plan the grid and build what is missing or stale, each partition in its own run."""
+        keep_connections(context.instance)
         ready = begun(graph, budget=config.budget, fresh=config.fresh, replay=config.replay)
         planned = plan(ready, context.instance, config.select, rebuild_all=config.rebuild_all, fresh=config.fresh)
         context.log.info(f"{len(planned.pending)} of {len(planned.steps)} partitions are missing or stale")
-        report = execute(planned, context.instance, finished=lambda outcome: _log(context, outcome))
+        workers = config.workers or os.environ.get(WORKERS_VARIABLE) or None
+        report = execute(planned, context.instance, workers=workers, finished=lambda outcome: _log(context, outcome))
         for asset, counts in report.counts().items():
             context.log.info(f"{asset}: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()))
         if (spent := spending(report.calls)) is not None:

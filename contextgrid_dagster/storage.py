@@ -37,17 +37,22 @@ _VERSION = b"contextgrid.version"
 _REQUESTS = 16  # files of a remote store that are looked at side by side
 
 
+def storage_location(experiment: Experiment, url: str | None = None) -> str:
+    """Where results are kept: ``url``, else ``CONTEXTGRID_STORAGE``, else ``.contextgrid/storage`` beside the file."""
+    return url or os.environ.get(STORAGE_VARIABLE) or str(experiment.path.parent / ".contextgrid" / "storage")
+
+
 def storage_folder(experiment: Experiment, url: str | None = None) -> UPath:
     """The folder of an experiment's results.
 
     Args:
-        url: any fsspec URL or local path; by default ``CONTEXTGRID_STORAGE``, else ``.contextgrid/storage`` beside
-            the experiment file. The experiment's name is appended, so that several can share one location.
+        url: any fsspec URL or local path; by default as in :func:`storage_location`. The experiment's name is
+            appended, so that several can share one location.
 
     Raises:
         ConfigError: if the URL's protocol is unknown or the package that speaks it is not installed.
     """
-    location = url or os.environ.get(STORAGE_VARIABLE) or str(experiment.path.parent / ".contextgrid" / "storage")
+    location = storage_location(experiment, url)
     try:
         base = UPath(location)
         if isinstance(base.fs, LocalFileSystem):
@@ -69,6 +74,11 @@ def safe_segment(text: str) -> str:
 
 class GridStore(UPathIOManager):
     """Base of the two stores: one file for each partition, never half-written, never outside the base folder."""
+
+    @property
+    def folder(self) -> UPath:
+        """Where everything is stored."""
+        return self._base_path
 
     def get_asset_relative_path(self, context: InputContext | OutputContext) -> UPath:
         return UPath("/".join(safe_segment(part) for part in context.asset_key.path))
