@@ -87,7 +87,7 @@ def open_instance(home: Path) -> Iterator[DagsterInstance]:
     try:
         home.mkdir(parents=True, exist_ok=True)
         # Two processes that both find no database would both create its tables.
-        with FileLock(home / ".contextgrid.lock", timeout=60), _dagster_home(home):
+        with FileLock(home / ".contextgrid.lock", timeout=60), dagster_home(home):
             _configure(home / "dagster.yaml")
             instance = DagsterInstance.from_config(str(home))
     except (OSError, DagsterError, CheckError, SQLAlchemyError, YAMLError) as error:
@@ -125,7 +125,8 @@ def _configure(file: Path) -> None:
 
 
 @contextmanager
-def _dagster_home(home: Path) -> Iterator[None]:
+def dagster_home(home: Path | str) -> Iterator[None]:
+    """``DAGSTER_HOME`` set meanwhile, for a ``dagster.yaml`` that refers to it."""
     before = os.environ.get("DAGSTER_HOME")
     os.environ["DAGSTER_HOME"] = str(home)
     try:

@@ -8,7 +8,7 @@ import os
 import uuid
 import zipfile
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -32,9 +32,14 @@ BY_PARTITION = "contextgrid/by_partition"
 
 # Object stores show a new object only when all of it has arrived; elsewhere a file is renamed into place.
 _APPEARS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
+# Other processes write too, so nothing that was listed is believed later; and a read asks for no size before.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    protocol: {"use_listings_cache": False, "max_concurrency": 1} for protocol in ("s3", "s3a")
+}
 _LONGEST_NAME = 200
 _VERSION = b"contextgrid.version"
-_REQUESTS = 16  # files of a remote store that are looked at side by side
+_REQUESTS = 16  # files of a remote store that are read side by side
+_END = 16_384  # bytes at the end of a file that nearly always state its version
 
 
 def storage_location(experiment: Experiment, url: str | None = None) -> str:
@@ -54,7 +59,8 @@ def storage_folder(experiment: Experiment, url: str | None = None) -> UPath:
     """
     location = storage_location(experiment, url)
     try:
-        base = UPath(location)
+        base: UPath = UPath(location)
+        base = UPath(location, **_OPTIONS.get(base.protocol, {}))
         if isinstance(base.fs, LocalFileSystem):
             base = UPath(os.path.abspath(os.path.expanduser(base.path)))
     except (ImportError, ValueError) as error:
@@ -91,6 +97,11 @@ class GridStore(UPathIOManager):
         if not self._appears_whole:
             super().make_directory(path)
 
+    def _handle_transition_to_partitioned_asset(self, context: OutputContext, path: UPath) -> None:
+        # Where there are no folders no file is in the way of one; Dagster would look for it with four requests.
+        if not self._appears_whole:
+            super()._handle_transition_to_partitioned_asset(context, path)
+
     def load_input(self, context: InputContext) -> Any:
         loaded = super().load_input(context)
         if not (context.definition_metadata or {}).get(BY_PARTITION):
@@ -113,20 +124,48 @@ class GridStore(UPathIOManager):
         read.
         """
         paths = {partition: self.path_of(key, partition) for partition in partitions}
-        self.fs.invalidate_cache()
-        if None in paths:
-            found = {path.path.strip("/") for path in paths.values() if self.fs.exists(path.path)}
-        else:
-            folder = self._base_path.joinpath(*(safe_segment(part) for part in key.path)).path
-            found = {file.strip("/") for file in self.fs.find(folder)}
-        there = [(partition, path) for partition, path in paths.items() if path.path.strip("/") in found]
-        with ThreadPoolExecutor(1 if isinstance(self.fs, LocalFileSystem) else _REQUESTS) as pool:
-            versions = pool.map(lambda entry: self.version_in(entry[1]), there)
-            return {partition: version for (partition, _), version in zip(there, versions, strict=True)}
+        if None not in paths:
+            folder = self._base_path.joinpath(*(safe_segment(part) for part in key.path))
+            found = self._files_below(folder)
+            paths = {partition: path for partition, path in paths.items() if path.path.strip("/") in found}
+        versions: dict[str | None, str | None] = {}
+        for (partition, path), end in zip(paths.items(), self._ends_of(list(paths.values())), strict=True):
+            if end is not None:
+                versions[partition] = self.version_in(path, end)
+        return versions
 
     @abstractmethod
-    def version_in(self, path: UPath) -> str | None:
-        """The data version of a stored file as the file itself states it; ``None`` if it is damaged."""
+    def version_in(self, path: UPath, end: bytes) -> str | None:
+        """The data version that a stored file states near its end, which is given; ``None`` if it is damaged."""
+
+    def _files_below(self, folder: UPath) -> set[str]:
+        self.fs.invalidate_cache()
+        try:
+            return {file.strip("/") for file in self.fs.find(folder.path)}
+        except Exception as error:
+            raise self._unusable(error) from error
+
+    def _ends_of(self, paths: Sequence[UPath]) -> list[bytes | None]:
+        """The last bytes of each file, read side by side; ``None`` for a file that does not exist."""
+        ends = self.fs.cat_ranges([path.path for path in paths], -_END, None, on_error="return")
+        for end in ends:
+            if isinstance(end, Exception) and not isinstance(end, FileNotFoundError):
+                raise self._unusable(end) from end
+        return [None if isinstance(end, FileNotFoundError) else end for end in ends]
+
+    def _unusable(self, error: Exception) -> ConfigError:
+        mend = f"check {STORAGE_VARIABLE}, and the access to it"
+        return ConfigError(f"storage {self._base_path}: {type(error).__name__}: {error}; {mend}")
+
+    def load_partitions(self, context: InputContext) -> Any:
+        # Dagster reads one file after the other, and each request to an object store takes a while.
+        keys = context.asset_partition_keys
+        if isinstance(self.fs, LocalFileSystem) or len(keys) == 1:
+            return super().load_partitions(context)
+        paths = self._get_paths_for_partitions(context)
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            loaded = pool.map(lambda key: self._load_partition_from_path(context, key, paths[key]), keys)
+            return {key: content for key, content in zip(keys, loaded, strict=True) if content is not None}
 
     def write(self, path: UPath, content: bytes) -> None:
         """Store bytes so that a reader finds the old file or the new one, whole."""
@@ -167,10 +206,13 @@ class TableStore(GridStore):
     def load_from_path(self, context: InputContext, path: UPath) -> pa.Table:
         return self.load_table(path)
 
-    def version_in(self, path: UPath) -> str | None:
+    def version_in(self, path: UPath, end: bytes) -> str | None:
+        # A Parquet file ends with what describes it, the length of that in four bytes, and PAR1.
+        length = int.from_bytes(end[-8:-4], "little") + 8
+        if length > len(end) == _END:
+            end = self.fs.cat_file(path.path, start=-length)
         try:
-            with self.fs.open(path.path, "rb") as file:
-                stated: dict[bytes, bytes] = pq.read_metadata(file).metadata or {}
+            stated: dict[bytes, bytes] = pq.read_metadata(pa.BufferReader(end)).metadata or {}
         except (OSError, pa.ArrowException):
             return None
         return stated.get(_VERSION, b"").decode() or None
@@ -210,12 +252,13 @@ class IndexStore(GridStore):
         self.write(path, content)
         context.add_output_metadata({"bytes": len(content)})
 
-    def version_in(self, path: UPath) -> str | None:
-        try:
-            with self.fs.open(path.path, "rb") as file, zipfile.ZipFile(file) as archive:
-                return archive.comment.decode() or None
-        except (OSError, zipfile.BadZipFile):
+    def version_in(self, path: UPath, end: bytes) -> str | None:
+        # A ZIP archive ends with a record of 22 bytes and the comment, whose length is in the last two of these.
+        record = end.rfind(b"PK\5\6")
+        comment = end[record + 22 :]
+        if record < 0 or len(comment) != int.from_bytes(end[record + 20 : record + 22], "little"):
             return None
+        return comment.decode() or None
 
     def load_from_path(self, context: InputContext, path: UPath) -> PassageIndex:
         return self.load_index(path)

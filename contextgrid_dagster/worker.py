@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import sys
 import threading
 import uuid
@@ -15,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from dagster import DagsterInstance
 from dagster._core.storage.runs import SqlRunStorage
-from upath import UPath
 
 from contextgrid.core.fingerprint import hash_bytes
 from contextgrid_dagster.graph import GridGraph
-from contextgrid_dagster.instance import keep_connections
+from contextgrid_dagster.instance import dagster_home, keep_connections
 from contextgrid_dagster.runs import Built, Order, build
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ class Site:
         token: tells this execution from others.
         experiment: the experiment as it was loaded.
         storage: where results are, as a folder or URL.
-        marker: a file there, to see whether the worker sees the same store.
+        marker: path of a file there, to see whether the worker sees the same store.
         key_prefix: first part of every asset key.
         instance: how the Dagster instance is opened; environment variables in it are read on the worker.
         home: the ``DAGSTER_HOME`` it was opened from.
@@ -155,16 +153,15 @@ class _Workshop:
     def __init__(self, site: Site) -> None:
         self.token = site.token
         self.graph = GridGraph(site.experiment, site.storage, site.key_prefix)
-        # The dagster.yaml of this project names it; a worker on the same machine need not be told.
-        os.environ.setdefault("DAGSTER_HOME", site.home)
-        self.instance = DagsterInstance.from_ref(site.instance)
+        with dagster_home(site.home):
+            self.instance = DagsterInstance.from_ref(site.instance)
         keep_connections(self.instance)
         self.problem = self._problem(site)
 
     def _problem(self, site: Site) -> str | None:
         if records_of(self.instance) != site.records:
             return "opens another Dagster database; give it the same environment as this process"
-        if not UPath(site.marker).exists():
+        if not self.graph.tables.fs.exists(site.marker):
             return (
                 f"does not see the store {site.storage}; set CONTEXTGRID_STORAGE to a URL that every machine reaches,"
                 " such as s3://bucket/prefix"

@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dagster import DagsterInstance
@@ -64,17 +64,18 @@ def open_pool(graph: GridGraph, instance: DagsterInstance, workers: str) -> Iter
             f"workers {workers!r}: give the address of a Dask scheduler, as in tcp://host:8786, or the number of"
             " processes to start on this machine"
         )
-    with (
-        _cluster(number) if number else _no_cluster(workers.strip()) as address,
-        _client(distributed, address) as client,
-        _site(graph, instance) as site,
-    ):
-        _refuse_unfit(client, address, site)
-        pool = Pool(graph, instance, site, client, address)
-        try:
+    pool: Pool | None = None
+    try:
+        with _cluster(number) if number else _no_cluster(workers.strip()) as address, ExitStack() as stack:
+            client = stack.enter_context(_client(distributed, address))
+            site = stack.enter_context(_site(graph, instance))
+            _refuse_unfit(client, address, site)
+            pool = Pool(graph, instance, site, client, address)
+            stack.callback(pool.withdraw)
             yield pool
-        finally:
-            pool.withdraw()
+    finally:
+        if number and pool is not None:
+            pool.write_off("interrupted")  # its process was stopped with the others of this machine
 
 
 class Pool:
@@ -151,11 +152,15 @@ class Pool:
         return self._gone is not None
 
     def _abandoned(self) -> list[tuple[Order, Built]]:
-        orders = [*self._in_hand.values()]
+        return [(order, Built(reason=self._gone)) for order in self.write_off(str(self._gone))]
+
+    def write_off(self, cause: str) -> list[Order]:
+        """Record the runs that nobody will finish as failed; returns what was in hand."""
+        left = [*self._in_hand.values()]
         self._in_hand.clear()
-        for _, submission in orders:
-            close_unfinished(self._instance, submission, str(self._gone))
-        return [(order, Built(reason=self._gone)) for order, _ in orders]
+        for _, submission in left:
+            close_unfinished(self._instance, submission, cause)
+        return [order for order, _ in left]
 
 
 def _build_on_worker(site: Site, order: Order, submission: str) -> Built:
@@ -216,7 +221,7 @@ def _site(graph: GridGraph, instance: DagsterInstance) -> Iterator[Site]:
             token=token,
             experiment=graph.experiment,
             storage=graph.storage,
-            marker=str(marker),
+            marker=marker.path,
             key_prefix=graph.declaration.key_prefix,
             instance=instance.get_ref(),
             home=instance.root_directory,
