@@ -44,6 +44,14 @@ Select = Annotated[
         " everything above it (+answers) or below it (answers+). Patterns may hold * and ?. Default: everything.",
     ),
 ]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        envvar="CONTEXTGRID_WORKERS",
+        metavar="ADDRESS|N",
+        help="Who builds: a Dask scheduler (tcp://host:8786), or N processes of this machine. Default: this process.",
+    ),
+]
 KeyPrefix = Annotated[
     str | None,
     typer.Option(
@@ -109,9 +117,10 @@ def materialize(
     ] = False,
     replay: Annotated[bool, typer.Option("--replay", help="Call no model: the ledger has to hold it all.")] = False,
     budget: Annotated[float | None, typer.Option(min=0, help="Dollars that this run may spend.")] = None,
+    workers: Workers = None,
     key_prefix: KeyPrefix = None,
 ) -> None:
-    """Bring the grid up to date in this process, in dependency order, past cells that fail."""
+    """Bring the grid up to date, in dependency order, past cells that fail."""
     from contextgrid_dagster.calls import begun
 
     with _opened(file, key_prefix, budget) as (opened, instance):
@@ -124,7 +133,7 @@ def materialize(
         if not planned.pending:
             console.print(f"Nothing to do: all {len(planned.steps)} partitions are up to date.")
             return
-        report = _execute(planned, instance)
+        report = _execute(planned, instance, workers or None)
         _print_report(report)
         _print_findings(graph, report)
     if not report.success:
@@ -179,6 +188,7 @@ def refresh(
     ] = None,
     budget: Annotated[float | None, typer.Option(min=0, help="Dollars that all of it may spend.")] = None,
     fail_on_drift: Annotated[bool, typer.Option("--fail-on-drift", help="Exit with 1 if anything drifted.")] = False,
+    workers: Workers = None,
     key_prefix: KeyPrefix = None,
 ) -> None:
     """Answer and judge once more with fresh calls, and say which answers came back otherwise: did a model change?
@@ -195,7 +205,7 @@ def refresh(
             graph,
             instance,
             selections,
-            run=lambda planned: _execute(planned, instance),
+            run=lambda planned: _execute(planned, instance, workers or None),
             record=instance.report_runless_asset_event,
             repetitions=times,
         )
@@ -303,7 +313,7 @@ def _planned(
     return make_plan(graph, instance, select or [], rebuild_all=rebuild_all, fresh=fresh)
 
 
-def _execute(planned: Plan, instance: DagsterInstance) -> ExecutionReport:
+def _execute(planned: Plan, instance: DagsterInstance, workers: str | None) -> ExecutionReport:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from contextgrid_dagster.executor import execute
@@ -315,6 +325,7 @@ def _execute(planned: Plan, instance: DagsterInstance) -> ExecutionReport:
             return execute(
                 planned,
                 instance,
+                workers=workers,
                 started=lambda step: bar.update(task, description=for_terminal(str(step.node))),
                 finished=lambda outcome: bar.advance(task),
             )

@@ -15,6 +15,7 @@ from dagster import DagsterInstance
 from fsspec.implementations.local import LocalFileSystem
 from upath import UPath
 
+from contextgrid_dagster.findings import page_of
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.records import partitions_in_grid, read_departed_records
 from contextgrid_dagster.storage import GridStore, safe_segment
@@ -67,11 +68,10 @@ def departures(graph: GridGraph, instance: DagsterInstance) -> Departures:
         # Compared as a disk does that does not tell capitals from small letters.
         kept = {_same(store.path_of(key, partition).path) for partition in partitions_in_grid(graph, name)}
         known = {_same(store.path_of(key, node.partition).path): node for node in records if node.asset == name}
-        for path, size in _files(graph, store, name):
-            if _same(path.path) in kept:
-                continue
-            node = known.get(_same(path.path))
-            version = store.version_in(path)
+        left = {path: size for path, size in _files(graph, store, name) if _same(path.path) not in kept}
+        versions = store.versions_in(list(left))
+        for path, size in left.items():
+            node, version = known.get(_same(path.path)), versions.get(path)
             if node is not None and version is not None and version == records[node].version:
                 partitions.append(Departed(node, path, size, records[node].timestamp or 0.0))
             else:
@@ -80,10 +80,12 @@ def departures(graph: GridGraph, instance: DagsterInstance) -> Departures:
 
 
 def remove(graph: GridGraph, partitions: Iterable[Departed]) -> None:
-    """Remove the files of departed partitions. Dagster keeps its record of what was built, as history."""
+    """Remove the files of departed partitions and their reports. Dagster keeps its record of what was built."""
     for departed in partitions:
         store = graph.store(departed.node.asset)
         store.fs.rm_file(departed.path.path)
+        if store.fs.exists(page_of(departed.path).path):
+            store.fs.rm_file(page_of(departed.path).path)
         if isinstance(store.fs, LocalFileSystem) and "|" in str(departed.node.partition):
             with suppress(OSError):  # other cells of the column are still there
                 departed.path.parent.rmdir()

@@ -1,17 +1,15 @@
-"""Brings a plan's partitions up to date, one exact run each, in dependency order inside this process."""
+"""Brings a plan's partitions up to date, one exact run each, in dependency order: in this process or on workers."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from dagster import DagsterError, DagsterInstance, ExecuteInProcessResult
-from dagster_shared.error import SerializableErrorInfo
-from sqlalchemy.exc import SQLAlchemyError
+from dagster import DagsterInstance
 
 from contextgrid.models.calls import Meter, count_calls
 from contextgrid_dagster.graph import Node
@@ -19,10 +17,9 @@ from contextgrid_dagster.interrupts import interruptions
 from contextgrid_dagster.planner import Plan, Step
 from contextgrid_dagster.processes import RunProcess
 from contextgrid_dagster.records import Record
+from contextgrid_dagster.runs import Built, Order, build
 
-# A run without a console logger would get Dagster's default one, which prints every event.
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-_INTERRUPTIONS = frozenset({"KeyboardInterrupt", "DagsterExecutionInterruptedError"})
+WORKERS_VARIABLE = "CONTEXTGRID_WORKERS"
 
 
 class Kind(StrEnum):
@@ -59,7 +56,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ExecutionReport:
-    """What became of every pending partition of a plan, and what its calls to models took."""
+    """What became of every pending partition of a plan, and what the calls to models in this process took."""
 
     outcomes: tuple[Outcome, ...]
     seconds: float
@@ -87,6 +84,7 @@ def execute(
     plan: Plan,
     instance: DagsterInstance,
     *,
+    workers: str | None = None,
     started: Callable[[Step], None] | None = None,
     finished: Callable[[Outcome], None] | None = None,
 ) -> ExecutionReport:
@@ -96,15 +94,30 @@ def execute(
     partition that fails is recorded with its cause; what is built from it is skipped; all others go on.
 
     Args:
+        workers: address of a Dask scheduler, or a number of worker processes to start on this machine, that share
+            the work (see :mod:`contextgrid_dagster.workers`); by default all is built in this process.
         started, finished: called before and after each partition.
 
     Raises:
+        ConfigError: if the workers cannot be reached or cannot do the work.
         KeyboardInterrupt: if a run is interrupted. What was finished before is kept.
     """
     begin = time.perf_counter()
     outcomes = []
-    with interruptions() as asked_to_stop, count_calls() as meter:
-        for outcome in _Execution(plan, instance).outcomes(started):
+    with ExitStack() as stack:
+        asked_to_stop = stack.enter_context(interruptions())
+        meter = stack.enter_context(count_calls())
+        execution = Execution(plan, instance)
+        if workers is None:
+            work = execution.outcomes(started)
+        else:
+            # Importing Dask takes half a second.
+            from contextgrid_dagster.spread import spread
+            from contextgrid_dagster.workers import open_pool
+
+            pool = stack.enter_context(open_pool(plan.graph, instance, workers))
+            work = spread(execution, pool, started, asked_to_stop)
+        for outcome in work:
             outcomes.append(outcome)
             if finished is not None:
                 finished(outcome)
@@ -113,10 +126,14 @@ def execute(
     return ExecutionReport(tuple(outcomes), time.perf_counter() - begin, meter)
 
 
-class _Execution:
+class Execution:
+    """A plan being executed: what is to be done with each partition, given what became of those before it."""
+
     def __init__(self, plan: Plan, instance: DagsterInstance) -> None:
-        self._plan, self._graph, self._instance = plan, plan.graph, instance
-        self._process = RunProcess.current()
+        self.plan, self._graph, self._instance = plan, plan.graph, instance
+        # If this process is killed, the daemon fails its run instead of keeping it as started for ever.
+        process = RunProcess.current()
+        self._tags = process.tags if process else None
         # Partitions that are not up to date and will not become so, and because of which that is.
         self._blocked: dict[Node, str] = {
             node: f"{node.asset} is out of date and not selected; put + in front of the selection to include it"
@@ -124,85 +141,48 @@ class _Execution:
         }
 
     def outcomes(self, started: Callable[[Step], None] | None) -> Iterator[Outcome]:
-        for step in self._plan.pending:
+        """Bring everything up to date in this process, in the order of the plan."""
+        for step in self.plan.pending:
             if started is not None:
                 started(step)
-            outcome = self._bring_up_to_date(step)
-            if outcome.kind is Kind.FAILED:
-                self._blocked[step.node] = f"{step.node} failed"
-            elif outcome.kind is Kind.SKIPPED:
-                self._blocked[step.node] = outcome.reason
-            yield outcome
+            decided = self.decide(step)
+            yield self.settle(decided if isinstance(decided, Outcome) else self.outcome(decided, self.build(decided)))
 
-    def _bring_up_to_date(self, step: Step) -> Outcome:
+    def decide(self, step: Step) -> Outcome | Order:
+        """Whether a partition is skipped or spared, or has to be built; everything it is built from is settled."""
         node = step.node
         parents = self._graph.parents(node).values()
         blocking = [parent for group in parents for parent in group if parent in self._blocked]
         if blocking and not self._can_do_without(node, blocking):
             return Outcome(node, Kind.SKIPPED, reason=self._blocked[blocking[0]])
-        if not (node in self._plan.forced or blocking) and not self._plan.state.step(node).is_pending:
+        if not (node in self.plan.forced or blocking) and not self.plan.state.step(node).is_pending:
             return Outcome(node, Kind.SPARED)
-        return self._build(node, without=blocking)
+        return Order(node, tuple(str(parent.partition) for parent in blocking))
+
+    def build(self, order: Order) -> Built:
+        """Build a partition in this process."""
+        return build(self._graph, self._instance, order, tags=self._tags)
+
+    def outcome(self, order: Order, built: Built) -> Outcome:
+        """What became of a partition that was built, wherever that was."""
+        node, before = order.node, self.plan.state.records.get(order.node)
+        if built.materialization is None:
+            return Outcome(node, Kind.FAILED, built.seconds, built.reason or "")
+        record = Record(built.materialization)
+        self.plan.state.built(node, record)
+        kind = Kind.UNCHANGED if before is not None and record.version == before.version else Kind.BUILT
+        return Outcome(node, kind, built.seconds, failed=record.failed, skipped=record.skipped, lost=record.lost)
+
+    def settle(self, outcome: Outcome) -> Outcome:
+        """Take note of what became of a partition, for those that are built from it."""
+        if outcome.kind is Kind.FAILED:
+            self._blocked[outcome.node] = f"{outcome.node} failed"
+        elif outcome.kind is Kind.SKIPPED:
+            self._blocked[outcome.node] = outcome.reason
+        return outcome
 
     def _can_do_without(self, node: Node, blocking: list[Node]) -> bool:
         if not self._graph.tolerates_missing(node.asset):
             return False
         gone = set(blocking)
         return all(set(parents) - gone for parents in self._graph.parents(node).values())
-
-    def _build(self, node: Node, without: list[Node]) -> Outcome:
-        before = self._plan.state.records.get(node)
-        begin = time.perf_counter()
-        try:
-            result = self._run(node, without)
-            reason = None if result.success else _cause(result)
-        except (DagsterError, SQLAlchemyError, OSError) as error:
-            reason = f"{type(error).__name__}: {error}"
-        seconds = time.perf_counter() - begin
-        if reason is not None:
-            return Outcome(node, Kind.FAILED, seconds, reason)
-        (materialization,) = result.asset_materializations_for_node(self._op(node))
-        record = Record(materialization)
-        self._plan.state.built(node, record)
-        kind = Kind.UNCHANGED if before is not None and record.version == before.version else Kind.BUILT
-        return Outcome(node, kind, seconds, failed=record.failed, skipped=record.skipped, lost=record.lost)
-
-    def _run(self, node: Node, without: list[Node]) -> ExecuteInProcessResult:
-        config: dict[str, Any] = dict(_QUIET)
-        if without:
-            keys = [str(parent.partition) for parent in without]
-            config["ops"] = {self._op(node): {"config": {"without": keys}}}
-        return self._graph.job.execute_in_process(
-            instance=self._instance,
-            asset_selection=[self._graph.key(node.asset)],
-            partition_key=node.partition,
-            run_config=config,
-            # If this process is killed, the daemon fails the run instead of keeping it as started for ever.
-            tags=self._process.tags if self._process else None,
-            raise_on_error=False,
-        )
-
-    def _op(self, node: Node) -> str:
-        return self._graph.key(node.asset).to_python_identifier()
-
-
-def _cause(result: ExecuteInProcessResult) -> str:
-    """Why a run failed: the error that was raised, without Dagster's wrapping."""
-    errors = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
-    errors += [event.job_failure_data.error for event in result.all_events if event.is_job_failure]
-    chain = _chain(next((error for error in errors if error is not None), None))
-    if any(error.cls_name in _INTERRUPTIONS for error in chain):
-        raise KeyboardInterrupt
-    # Dagster wraps what was raised in errors of its own.
-    raised = [error for error in chain if not str(error.cls_name).startswith("Dagster")] or chain
-    return _words(raised[0]) if raised else "the run failed without an error; see its log in Dagster"
-
-
-def _chain(error: SerializableErrorInfo | None) -> list[SerializableErrorInfo]:
-    return [] if error is None else [error, *_chain(error.cause)]
-
-
-def _words(error: SerializableErrorInfo) -> str:
-    # The message of a serialised error starts with its class and module.
-    name, _, message = error.message.strip().partition(": ")
-    return message if name.startswith("contextgrid.") and message else error.message.strip()

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pyarrow as pa
 from dagster import AssetExecutionContext, AssetKey, MetadataValue, TableColumn, TableMetadataValue, TableRecord
 from dagster import TableSchema as Schema
+from upath import UPath
 
 from contextgrid.generate.lift import LiftReport, shown_ids
 from contextgrid.report.charts import as_markdown, leaderboard_chart, lift_chart, split_chart
@@ -76,7 +77,8 @@ def write_leaderboard_report(
     """Write the leaderboard as a page beside its table, with links to the lift reports; returns where it is."""
     folder = AssetKey([*key.path[:-1], "lift_reports"])
     links = {
-        cell: quote(f"lift_reports/{store.name_of(folder, cell, _page_of(store, folder, cell))}") for cell in lifts
+        cell: quote(f"lift_reports/{store.name_of(folder, cell, page_of(store.path_of(folder, cell)))}")
+        for cell in lifts
     }
     return _write(context, store, key, None, leaderboard_page(leaderboard, findings(lifts), title, links=links))
 
@@ -85,7 +87,7 @@ def _write(
     context: AssetExecutionContext, store: GridStore, key: AssetKey, partition: str | None, page: str
 ) -> dict[str, MetadataValue[Any]]:
     """Write a page. A report that cannot be written costs no result: the log and the page say why it is missing."""
-    path = _page_of(store, key, partition)
+    path = page_of(store.path_of(key, partition))
     try:
         store.make_directory(path.parent)
         store.write(path, page.encode())
@@ -99,8 +101,9 @@ def _write(
     return {"report_file": MetadataValue.path(store.name_of(key, partition, path))}
 
 
-def _page_of(store: GridStore, key: AssetKey, partition: str | None) -> Any:
-    return store.path_of(key, partition).with_suffix(".html")
+def page_of(table: UPath) -> UPath:
+    """Where the page that shows a stored table is."""
+    return table.with_suffix(".html")
 
 
 def _charts(leaderboard: pa.Table) -> dict[str, MetadataValue[Any]]:

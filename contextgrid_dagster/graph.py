@@ -13,7 +13,7 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.assets import Declaration, grid_assets
 from contextgrid_dagster.schedules import check_cron
-from contextgrid_dagster.storage import GridStore, IndexStore, storage_folder
+from contextgrid_dagster.storage import GridStore, IndexStore, storage_location
 
 
 @dataclass(frozen=True, order=True)
@@ -51,17 +51,17 @@ class GridGraph:
     ) -> None:
         check_cron(experiment)
         self.experiment = experiment
-        self.declaration = Declaration(experiment, key_prefix, pooled, storage)
+        self.storage = storage_location(experiment, storage)
+        self.declaration = Declaration(experiment, key_prefix, pooled, self.storage)
         self.assets: tuple[AssetsDefinition, ...] = tuple(grid_assets(self.declaration))
-        self._storage = storage
         self.tables = self.declaration.tables
-        self.indexes = IndexStore(storage_folder(experiment, storage))
+        self.indexes = IndexStore(self.tables.folder)
 
     def calling(self, *, budget_usd: float | None = None, mode: str | None = None) -> GridGraph:
         """The same graph for a run that calls models otherwise than the experiment says."""
         asked = {"budget_usd": budget_usd, "calls": mode}
         run = self.experiment.run.model_copy(update={name: value for name, value in asked.items() if value is not None})
-        return GridGraph(replace(self.experiment, run=run), self._storage, self.declaration.key_prefix)
+        return GridGraph(replace(self.experiment, run=run), self.storage, self.declaration.key_prefix)
 
     @cached_property
     def definitions(self) -> Definitions:

@@ -19,22 +19,16 @@ from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.storage import safe_segment
 
+POSTGRESQL_VARIABLE = "CONTEXTGRID_DAGSTER_POSTGRESQL"
+_STATEMENT_MILLISECONDS, _RECYCLE_SECONDS, _MOST_CONNECTIONS = 300_000, 3600, 20
+
 _DAGSTER_YAML = """\
 # Written once by contextgrid-dagster; edit it freely.
 telemetry:
   enabled: false
 nux:
   enabled: false
-event_log_storage:
-  module: contextgrid_dagster.sqlite
-  class: PooledEventLogStorage
-  config:
-    base_dir: {env: DAGSTER_HOME}
-run_storage:
-  module: contextgrid_dagster.sqlite
-  class: PooledRunStorage
-  config:
-    base_dir: {env: DAGSTER_HOME}
+{storage}
 # Redirecting stdout and stderr costs every run four processes; what assets log is in the event log anyway.
 compute_logs:
   module: dagster._core.storage.noop_compute_log_manager
@@ -66,6 +60,24 @@ concurrency:
   pools:
     granularity: run
     default_limit: 1
+"""
+_SQLITE = """\
+event_log_storage:
+  module: contextgrid_dagster.sqlite
+  class: PooledEventLogStorage
+  config:
+    base_dir: {env: DAGSTER_HOME}
+run_storage:
+  module: contextgrid_dagster.sqlite
+  class: PooledRunStorage
+  config:
+    base_dir: {env: DAGSTER_HOME}
+"""
+# The address, which may hold a password, stays in the environment.
+_POSTGRESQL = f"""\
+storage:
+  postgres:
+    postgres_url: {{env: {POSTGRESQL_VARIABLE}}}
 """
 
 
@@ -102,14 +114,41 @@ def open_instance(home: Path) -> Iterator[DagsterInstance]:
     try:
         home.mkdir(parents=True, exist_ok=True)
         # Two processes that both find no database would both create its tables.
-        with FileLock(home / ".contextgrid.lock", timeout=60), _dagster_home(home):
-            if not (home / "dagster.yaml").exists():
-                (home / "dagster.yaml").write_text(_DAGSTER_YAML, encoding="utf-8")
+        with FileLock(home / ".contextgrid.lock", timeout=60), dagster_home(home):
+            _configure(home / "dagster.yaml")
             instance = DagsterInstance.from_config(str(home))
     except (OSError, DagsterError, CheckError, SQLAlchemyError, YAMLError) as error:
         raise ConfigError(f"Dagster home {home}: {error}") from error
     with instance:
+        keep_connections(instance)
         yield instance
+
+
+def keep_connections(instance: DagsterInstance) -> None:
+    """Let an instance on PostgreSQL keep its connection, where Dagster would open a new one for each statement.
+
+    Dagster has this for its web server. An instance on SQLite is left as it is: see :mod:`contextgrid_dagster.sqlite`.
+    """
+    instance.optimize_for_webserver(
+        statement_timeout=_STATEMENT_MILLISECONDS, pool_recycle=_RECYCLE_SECONDS, max_overflow=_MOST_CONNECTIONS
+    )
+
+
+def _configure(file: Path) -> None:
+    """Write ``dagster.yaml`` if there is none, and refuse one that would keep records elsewhere than was asked for."""
+    url = os.environ.get(POSTGRESQL_VARIABLE)
+    if url and not url.startswith("postgresql+psycopg2://"):
+        # Plain postgresql:// means psycopg 3 to SQLAlchemy 2.1, which dagster-postgres cannot use.
+        raise ConfigError(
+            f"{POSTGRESQL_VARIABLE} is not an address of the form postgresql+psycopg2://user:password@host/database"
+        )
+    if not file.exists():
+        file.write_text(_DAGSTER_YAML.replace("{storage}\n", _POSTGRESQL if url else _SQLITE), encoding="utf-8")
+    elif url and POSTGRESQL_VARIABLE not in file.read_text(encoding="utf-8"):
+        raise ConfigError(
+            f"{POSTGRESQL_VARIABLE} is set, but {file} was written before and keeps Dagster's records elsewhere; move"
+            " that file away to have it written anew, or unset the variable"
+        )
 
 
 @contextmanager
@@ -128,7 +167,8 @@ def read_instance(home: Path) -> Iterator[DagsterInstance]:
 
 
 @contextmanager
-def _dagster_home(home: Path) -> Iterator[None]:
+def dagster_home(home: Path | str) -> Iterator[None]:
+    """``DAGSTER_HOME`` set meanwhile, for a ``dagster.yaml`` that refers to it."""
     before = os.environ.get("DAGSTER_HOME")
     os.environ["DAGSTER_HOME"] = str(home)
     try:

@@ -1,6 +1,7 @@
 """The job that brings the grid up to date in one launched run."""
 
 # No postponed annotations here: Dagster reads them from the functions themselves.
+import os
 from collections.abc import Callable
 
 from dagster import Config, DagsterInstance, Failure, JobDefinition, OpExecutionContext, in_process_executor, job, op
@@ -9,8 +10,9 @@ from pydantic import Field
 from contextgrid.core.errors import ConfigError
 from contextgrid_dagster.assets.declaration import MODEL_POOL
 from contextgrid_dagster.calls import begun
-from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome, execute
+from contextgrid_dagster.executor import WORKERS_VARIABLE, ExecutionReport, Kind, Outcome, execute
 from contextgrid_dagster.graph import GridGraph
+from contextgrid_dagster.instance import keep_connections
 from contextgrid_dagster.planner import Plan, plan
 from contextgrid_dagster.refresh import refresh
 from contextgrid_dagster.selection import SYNTAX
@@ -28,6 +30,11 @@ class BringUpToDate(Config):
     )
     repetitions: int = Field(default=1, ge=1, description="How often every call is made; more than once needs fresh.")
     replay: bool = Field(default=False, description="Call no model: the ledger has to hold every reply.")
+    workers: str | None = Field(
+        default=None,
+        description="Who builds: a Dask scheduler (tcp://host:8786), or a number of processes to start beside this run."
+        " By default what CONTEXTGRID_WORKERS says, else this run alone.",
+    )
 
 
 def bring_up_to_date_job(graph: GridGraph) -> JobDefinition:
@@ -37,10 +44,12 @@ def bring_up_to_date_job(graph: GridGraph) -> JobDefinition:
     @op(name=f"{name}_op", pool=MODEL_POOL)
     def bring_up_to_date(context: OpExecutionContext, config: BringUpToDate) -> None:
         """Plan the grid and build what is missing or stale, each partition in its own run."""
+        keep_connections(context.instance)
+        workers = config.workers or os.environ.get(WORKERS_VARIABLE) or None
 
         def run(planned: Plan) -> ExecutionReport:
             context.log.info(f"{len(planned.pending)} of {len(planned.steps)} partitions are to be built")
-            return execute(planned, context.instance, finished=lambda outcome: _log(context, outcome))
+            return execute(planned, context.instance, workers=workers, finished=lambda outcome: _log(context, outcome))
 
         if config.fresh:
             report = _refreshed(graph, context, config, run)

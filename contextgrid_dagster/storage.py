@@ -8,7 +8,7 @@ import os
 import uuid
 import zipfile
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -32,24 +32,35 @@ BY_PARTITION = "contextgrid/by_partition"
 
 # Object stores show a new object only when all of it has arrived; elsewhere a file is renamed into place.
 _APPEARS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
+# Other processes write too, so nothing that was listed is believed later; and a read asks for no size before.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    protocol: {"use_listings_cache": False, "max_concurrency": 1} for protocol in ("s3", "s3a")
+}
 _LONGEST_NAME = 200
 _VERSION = b"contextgrid.version"
-_REQUESTS = 16  # files of a remote store that are looked at side by side
+_REQUESTS = 16  # files of a remote store that are read side by side
+_END = 16_384  # bytes at the end of a file that nearly always state its version
+
+
+def storage_location(experiment: Experiment, url: str | None = None) -> str:
+    """Where results are kept: ``url``, else ``CONTEXTGRID_STORAGE``, else ``.contextgrid/storage`` beside the file."""
+    return url or os.environ.get(STORAGE_VARIABLE) or str(experiment.path.parent / ".contextgrid" / "storage")
 
 
 def storage_folder(experiment: Experiment, url: str | None = None) -> UPath:
     """The folder of an experiment's results.
 
     Args:
-        url: any fsspec URL or local path; by default ``CONTEXTGRID_STORAGE``, else ``.contextgrid/storage`` beside
-            the experiment file. The experiment's name is appended, so that several can share one location.
+        url: any fsspec URL or local path; by default as in :func:`storage_location`. The experiment's name is
+            appended, so that several can share one location.
 
     Raises:
         ConfigError: if the URL's protocol is unknown or the package that speaks it is not installed.
     """
-    location = url or os.environ.get(STORAGE_VARIABLE) or str(experiment.path.parent / ".contextgrid" / "storage")
+    location = storage_location(experiment, url)
     try:
-        base = UPath(location)
+        base: UPath = UPath(location)
+        base = UPath(location, **_OPTIONS.get(base.protocol, {}))
         if isinstance(base.fs, LocalFileSystem):
             base = UPath(os.path.abspath(os.path.expanduser(base.path)))
     except (ImportError, ValueError) as error:
@@ -75,6 +86,11 @@ def size_in_words(size: int) -> str:
 class GridStore(UPathIOManager):
     """Base of the two stores: one file for each partition, never half-written, never outside the base folder."""
 
+    @property
+    def folder(self) -> UPath:
+        """Where everything is stored."""
+        return self._base_path
+
     def get_asset_relative_path(self, context: InputContext | OutputContext) -> UPath:
         return UPath("/".join(safe_segment(part) for part in context.asset_key.path))
 
@@ -85,6 +101,11 @@ class GridStore(UPathIOManager):
         # An object store has no folders; asking for one may try to create the bucket.
         if not self._appears_whole:
             super().make_directory(path)
+
+    def _handle_transition_to_partitioned_asset(self, context: OutputContext, path: UPath) -> None:
+        # Where there are no folders no file is in the way of one; Dagster would look for it with four requests.
+        if not self._appears_whole:
+            super()._handle_transition_to_partitioned_asset(context, path)
 
     def load_input(self, context: InputContext) -> Any:
         loaded = super().load_input(context)
@@ -123,20 +144,50 @@ class GridStore(UPathIOManager):
         read.
         """
         paths = {partition: self.path_of(key, partition) for partition in partitions}
-        self.fs.invalidate_cache()
-        if None in paths:
-            found = {path.path.strip("/") for path in paths.values() if self.fs.exists(path.path)}
-        else:
-            folder = self._base_path.joinpath(*(safe_segment(part) for part in key.path)).path
-            found = {file.strip("/") for file in self.fs.find(folder)}
-        there = [(partition, path) for partition, path in paths.items() if path.path.strip("/") in found]
-        with ThreadPoolExecutor(1 if isinstance(self.fs, LocalFileSystem) else _REQUESTS) as pool:
-            versions = pool.map(lambda entry: self.version_in(entry[1]), there)
-            return {partition: version for (partition, _), version in zip(there, versions, strict=True)}
+        if None not in paths:
+            folder = self._base_path.joinpath(*(safe_segment(part) for part in key.path))
+            found = self._files_below(folder)
+            paths = {partition: path for partition, path in paths.items() if path.path.strip("/") in found}
+        versions = self.versions_in(list(paths.values()))
+        return {partition: versions[path] for partition, path in paths.items() if path in versions}
+
+    def versions_in(self, paths: Sequence[UPath]) -> dict[UPath, str | None]:
+        """Those of some files that exist, each with the data version that it states; ``None`` where it is damaged."""
+        ends = zip(paths, self._ends_of(paths), strict=True)
+        return {path: self.version_in(path, end) for path, end in ends if end is not None}
 
     @abstractmethod
-    def version_in(self, path: UPath) -> str | None:
-        """The data version of a stored file as the file itself states it; ``None`` if it is damaged."""
+    def version_in(self, path: UPath, end: bytes) -> str | None:
+        """The data version that a stored file states near its end, which is given; ``None`` if it is damaged."""
+
+    def _files_below(self, folder: UPath) -> set[str]:
+        self.fs.invalidate_cache()
+        try:
+            return {file.strip("/") for file in self.fs.find(folder.path)}
+        except Exception as error:
+            raise self._unusable(error) from error
+
+    def _ends_of(self, paths: Sequence[UPath]) -> list[bytes | None]:
+        """The last bytes of each file, read side by side; ``None`` for a file that does not exist."""
+        ends = self.fs.cat_ranges([path.path for path in paths], -_END, None, on_error="return")
+        for end in ends:
+            if isinstance(end, Exception) and not isinstance(end, FileNotFoundError):
+                raise self._unusable(end) from end
+        return [None if isinstance(end, FileNotFoundError) else end for end in ends]
+
+    def _unusable(self, error: Exception) -> ConfigError:
+        mend = f"check {STORAGE_VARIABLE}, and the access to it"
+        return ConfigError(f"storage {self._base_path}: {type(error).__name__}: {error}; {mend}")
+
+    def load_partitions(self, context: InputContext) -> Any:
+        # Dagster reads one file after the other, and each request to an object store takes a while.
+        keys = context.asset_partition_keys
+        if isinstance(self.fs, LocalFileSystem) or len(keys) == 1:
+            return super().load_partitions(context)
+        paths = self._get_paths_for_partitions(context)
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            loaded = pool.map(lambda key: self._load_partition_from_path(context, key, paths[key]), keys)
+            return {key: content for key, content in zip(keys, loaded, strict=True) if content is not None}
 
     def write(self, path: UPath, content: bytes) -> None:
         """Store bytes so that a reader finds the old file or the new one, whole."""
@@ -177,10 +228,13 @@ class TableStore(GridStore):
     def load_from_path(self, context: InputContext, path: UPath) -> pa.Table:
         return self.load_table(path)
 
-    def version_in(self, path: UPath) -> str | None:
+    def version_in(self, path: UPath, end: bytes) -> str | None:
+        # A Parquet file ends with what describes it, the length of that in four bytes, and PAR1.
+        length = int.from_bytes(end[-8:-4], "little") + 8
+        if length > len(end) == _END:
+            end = self.fs.cat_file(path.path, start=-length)
         try:
-            with self.fs.open(path.path, "rb") as file:
-                stated: dict[bytes, bytes] = pq.read_metadata(file).metadata or {}
+            stated: dict[bytes, bytes] = pq.read_metadata(pa.BufferReader(end)).metadata or {}
         except (OSError, pa.ArrowException):
             return None
         return stated.get(_VERSION, b"").decode() or None
@@ -225,12 +279,13 @@ class IndexStore(GridStore):
         self.write(path, content)
         context.add_output_metadata({"size": size_in_words(len(content))})
 
-    def version_in(self, path: UPath) -> str | None:
-        try:
-            with self.fs.open(path.path, "rb") as file, zipfile.ZipFile(file) as archive:
-                return archive.comment.decode() or None
-        except (OSError, zipfile.BadZipFile):
+    def version_in(self, path: UPath, end: bytes) -> str | None:
+        # A ZIP archive ends with a record of 22 bytes and the comment, whose length is in the last two of these.
+        record = end.rfind(b"PK\5\6")
+        comment = end[record + 22 :]
+        if record < 0 or len(comment) != int.from_bytes(end[record + 20 : record + 22], "little"):
             return None
+        return comment.decode() or None
 
     def load_from_path(self, context: InputContext, path: UPath) -> PassageIndex:
         return self.load_index(path)

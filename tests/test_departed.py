@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from upath import UPath
 
+from contextgrid.generate.drift import not_compared
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.departed import departures, remove
+from contextgrid_dagster.drift_asset import stored_drift
 from contextgrid_dagster.executor import Kind, execute
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import home_of, open_instance
@@ -20,6 +22,8 @@ from tests.test_dagster_cli import Terminal, terminal
 
 __all__ = ["bench", "built_bench", "terminal"]
 
+# One for each lift report of the chunker that is dropped.
+PAGES = 2 * 3
 TWO_CHUNKERS, ONE_CHUNKER = '["recursive:60", "recursive:200"]', "recursive:60"
 
 
@@ -39,17 +43,22 @@ def test_nothing_of_a_grid_that_did_not_change_departed(bench: Bench) -> None:
 
 def test_every_partition_of_a_dropped_chunker_and_no_other_is_found_and_removed(bench: Bench) -> None:
     before = bench.graph()
-    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
+PAGES = 2 * 3
+TWO_CHUNKERS, ONE_CHUNKER)
     gone = {node for node in before.nodes if node.partition and "recursive-200" in node.partition}
     assert len(gone) == 1 + 2 + 2 + 2 + 3 * 2 * 3
     after = departures(bench.graph(), bench.instance)
     assert {departed.node for departed in after.partitions} == gone
     assert after.bytes == sum(departed.path.stat().st_size for departed in after.partitions) > 0
 
-    kept = files(bench.folder) - {
+    stored = {
         str(before.store(node.asset).path_of(before.key(node.asset), node.partition)).partition("/storage/")[2]
         for node in gone
     }
+    pages = {file.replace(".parquet", ".html") for file in stored if file.startswith("bench/lift_reports/")}
+    assert pages < files(bench.folder)
+    kept = files(bench.folder) - stored - pages
     remove(bench.graph(), after.partitions)
     assert files(bench.folder) == kept
     assert found(bench) == set()
@@ -58,10 +67,14 @@ def test_every_partition_of_a_dropped_chunker_and_no_other_is_found_and_removed(
 
 
 def test_cells_that_come_back_are_built_again_after_a_removal_and_kept_without_one(bench: Bench) -> None:
-    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
+PAGES = 2 * 3
+TWO_CHUNKERS, ONE_CHUNKER)
     bench.edit("experiment.yaml", ONE_CHUNKER, TWO_CHUNKERS)
     assert not bench.plan().pending
-    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
+PAGES = 2 * 3
+TWO_CHUNKERS, ONE_CHUNKER)
     remove(bench.graph(), departures(bench.graph(), bench.instance).partitions)
     bench.edit("experiment.yaml", ONE_CHUNKER, TWO_CHUNKERS)
     reasons = bench.reasons()
@@ -135,7 +148,9 @@ def test_a_file_that_someone_else_wrote_since_is_left_alone_and_said(bench: Benc
 
 
 def test_without_records_nothing_may_be_removed(bench: Bench, tmp_path: Path) -> None:
-    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
+PAGES = 2 * 3
+TWO_CHUNKERS, ONE_CHUNKER)
     with open_instance(tmp_path / "new home") as instance:
         result = departures(bench.graph(), instance)
     assert not result.partitions
@@ -147,7 +162,9 @@ def test_long_keys_whose_file_names_hold_a_hash(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("CONTEXTGRID_STORAGE", raising=False)
     name = "a" * 180
     text = EXPERIMENT.replace("[extractive, llm]", "llm").replace("[bm25, dense]", "bm25")
-    text = text.replace(TWO_CHUNKERS, ONE_CHUNKER).replace(
+    text = text.replace(# One for each lift report of the chunker that is dropped.
+PAGES = 2 * 3
+TWO_CHUNKERS, ONE_CHUNKER).replace(
         "counting:a", '["offline:reader", "offline:reader,threshold=0.3"]'
     )
     text = text.replace("short: prompts/short.txt", f"{name}: prompts/short.txt").replace("[short, long]", f"[{name}]")
@@ -172,18 +189,23 @@ def test_on_a_store_that_is_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = write_experiment(tmp_path, text)
     with open_instance(home_of(Experiment.load(file))) as instance:
         assert execute(plan(GridGraph(Experiment.load(file)), instance), instance).success
-        file.write_text(text.replace(TWO_CHUNKERS, ONE_CHUNKER))
+        file.write_text(text.replace(# One for each lift report of the chunker that is dropped.
+PAGES = 2 * 3
+TWO_CHUNKERS, ONE_CHUNKER))
         graph = GridGraph(Experiment.load(file))
         result = departures(graph, instance)
         assert len(result.partitions) == 1 + 2 + 2 + 2 + 3 * 2
         stored = len(UPath(url).fs.find(UPath(url).path))
         remove(graph, result.partitions)
-        assert len(UPath(url).fs.find(UPath(url).path)) == stored - len(result.partitions)
+        pages = sum(departed.node.asset == "lift_reports" for departed in result.partitions)
+        assert len(UPath(url).fs.find(UPath(url).path)) == stored - len(result.partitions) - pages
 
 
 def test_the_command_lists_asks_and_removes(bench: Bench, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Nothing is stored of cells that left the grid" in terminal("departed", bench.file)[1]
-    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
+PAGES = 2 * 3
+TWO_CHUNKERS, ONE_CHUNKER)
     before = files(bench.folder)
     code, out, _ = terminal("departed", bench.file)
     assert code == 0
@@ -194,4 +216,15 @@ def test_the_command_lists_asks_and_removes(bench: Bench, terminal: Terminal, mo
     assert files(bench.folder) == before
     code, out, _ = terminal("departed", bench.file, "--remove", "--yes")
     assert (code, "Removed 25 files." in out) == (0, True)
-    assert len(files(bench.folder)) == len(before) - 25
+    assert len(files(bench.folder)) == len(before) - 25 - PAGES
+
+
+def test_reports_of_drift_depart_with_their_cell_and_not_before(bench: Bench) -> None:
+    graph = bench.graph()
+    for cell in graph.partitions("answers"):
+        if str(cell).startswith("llm"):
+            bench.instance.report_runless_asset_event(stored_drift(graph, not_compared(str(cell), "a test")))
+    assert found(bench) == set()
+    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
+    departed = {node.partition for node in found(bench) if node.asset == "drift_reports"}
+    assert departed == {cell for cell in graph.partitions("answers") if "llm" in str(cell) and "-200_" in str(cell)}
