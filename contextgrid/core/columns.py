@@ -1,4 +1,4 @@
-"""What the columns of the tables in ``tables.py`` mean, for whoever reads a table without its code."""
+"""What the columns of the tables in ``tables.py`` mean, for whoever meets a table in Dagster without its code."""
 
 from __future__ import annotations
 
@@ -136,26 +136,5 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
                 "total": "Questions in either cell.",
             }.items()
         },
-    },
-    "leaderboard": {
-        "rank": "1 is best, by the answer score; by the retrieval score where nothing is generated.",
-        "retrieval": "Key of the row.",
-        "generation": "Key of the column; null where nothing is generated.",
-        "best": "Whether the cell cannot be told from the first, corrected for the number of cells.",
-        "baseline": "Whether it is in the row that the others are compared with.",
-        "headline": "The retrieval metric.",
-        "retrieval_score": "Its mean, 0 to 1.",
-        "retrieval_n": "Questions that this is a mean over.",
-        "answer_metric": "The answer metric.",
-        "answer_score": "Its mean.",
-        "answer_n": "Questions that this is a mean over.",
-        "questions": "Questions in all.",
-        "retrieval_gain": f"{_GAIN}, retrieval score.",
-        "answer_gain": f"{_GAIN}, answer score.",
-        "answer_low": "Lower end of its 95 % bootstrap interval, not corrected for the number of cells.",
-        "answer_high": "Upper end of it.",
-        "p_value": "Its two-sided permutation p-value, not corrected.",
-        "verdict": "The lift report's sentence.",
-        "metrics": "Mean, n and total of every metric of the cell.",
     },
 }
