@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -342,3 +344,10 @@ def test_no_code_version_depends_on_a_check(tmp_path: Path) -> None:
     assert before.checks != after.checks
     for stage in ("corpus", *READS, "lift_reports", "leaderboard"):
         assert code_version(stage, before.run, before.matrix) == code_version(stage, after.run, after.matrix)
+
+
+def test_the_page_shows_every_check_with_its_defaults() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "gate.md").read_text()
+    shown = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])["checks"]
+    assert CheckSettings.model_validate(shown) == CheckSettings()
+    assert list(shown) == list(CheckSettings.model_fields)

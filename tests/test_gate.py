@@ -207,6 +207,8 @@ def test_an_evaluation_belongs_to_the_materialisation_of_its_own_run_and_partiti
             ]
             assert found
             assert {evaluation.partition for evaluation in found} == {record.partition_key}
+            targets = {evaluation.target_materialization_data for evaluation in found}
+            assert {target.run_id for target in targets if target} == {record.run_id}
 
 
 def test_a_failing_check_fails_neither_its_step_nor_what_is_downstream(bench: Bench) -> None:

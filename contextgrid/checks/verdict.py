@@ -109,7 +109,7 @@ def share_verdict(check: str, share: Share, settings: ShareCheck) -> Verdict:
     measured = {"share": value, "counted": float(share.of), "min_share": settings.min_share}
     if value >= settings.min_share:
         return Verdict(check, Outcome.PASSED, settings.severity, (Finding(str(share)),), measured)
-    sentence = f"{share}, a share of {value:.4g}; at least {settings.min_share:g} wanted"
+    sentence = f"{share}, a share of {value:.3g}; at least {settings.min_share:g} wanted"
     return Verdict(check, Outcome.FAILED, settings.severity, (Finding(sentence, share.others),), measured)
 
 
