@@ -43,9 +43,7 @@ def test_nothing_of_a_grid_that_did_not_change_departed(bench: Bench) -> None:
 
 def test_every_partition_of_a_dropped_chunker_and_no_other_is_found_and_removed(bench: Bench) -> None:
     before = bench.graph()
-    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
-PAGES = 2 * 3
-TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
     gone = {node for node in before.nodes if node.partition and "recursive-200" in node.partition}
     assert len(gone) == 1 + 2 + 2 + 2 + 3 * 2 * 3
     after = departures(bench.graph(), bench.instance)
@@ -67,14 +65,10 @@ TWO_CHUNKERS, ONE_CHUNKER)
 
 
 def test_cells_that_come_back_are_built_again_after_a_removal_and_kept_without_one(bench: Bench) -> None:
-    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
-PAGES = 2 * 3
-TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
     bench.edit("experiment.yaml", ONE_CHUNKER, TWO_CHUNKERS)
     assert not bench.plan().pending
-    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
-PAGES = 2 * 3
-TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
     remove(bench.graph(), departures(bench.graph(), bench.instance).partitions)
     bench.edit("experiment.yaml", ONE_CHUNKER, TWO_CHUNKERS)
     reasons = bench.reasons()
@@ -148,9 +142,7 @@ def test_a_file_that_someone_else_wrote_since_is_left_alone_and_said(bench: Benc
 
 
 def test_without_records_nothing_may_be_removed(bench: Bench, tmp_path: Path) -> None:
-    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
-PAGES = 2 * 3
-TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
     with open_instance(tmp_path / "new home") as instance:
         result = departures(bench.graph(), instance)
     assert not result.partitions
@@ -162,9 +154,7 @@ def test_long_keys_whose_file_names_hold_a_hash(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("CONTEXTGRID_STORAGE", raising=False)
     name = "a" * 180
     text = EXPERIMENT.replace("[extractive, llm]", "llm").replace("[bm25, dense]", "bm25")
-    text = text.replace(# One for each lift report of the chunker that is dropped.
-PAGES = 2 * 3
-TWO_CHUNKERS, ONE_CHUNKER).replace(
+    text = text.replace(TWO_CHUNKERS, ONE_CHUNKER).replace(
         "counting:a", '["offline:reader", "offline:reader,threshold=0.3"]'
     )
     text = text.replace("short: prompts/short.txt", f"{name}: prompts/short.txt").replace("[short, long]", f"[{name}]")
@@ -189,9 +179,7 @@ def test_on_a_store_that_is_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = write_experiment(tmp_path, text)
     with open_instance(home_of(Experiment.load(file))) as instance:
         assert execute(plan(GridGraph(Experiment.load(file)), instance), instance).success
-        file.write_text(text.replace(# One for each lift report of the chunker that is dropped.
-PAGES = 2 * 3
-TWO_CHUNKERS, ONE_CHUNKER))
+        file.write_text(text.replace(TWO_CHUNKERS, ONE_CHUNKER))
         graph = GridGraph(Experiment.load(file))
         result = departures(graph, instance)
         assert len(result.partitions) == 1 + 2 + 2 + 2 + 3 * 2
@@ -203,9 +191,7 @@ TWO_CHUNKERS, ONE_CHUNKER))
 
 def test_the_command_lists_asks_and_removes(bench: Bench, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Nothing is stored of cells that left the grid" in terminal("departed", bench.file)[1]
-    bench.edit("experiment.yaml", # One for each lift report of the chunker that is dropped.
-PAGES = 2 * 3
-TWO_CHUNKERS, ONE_CHUNKER)
+    bench.edit("experiment.yaml", TWO_CHUNKERS, ONE_CHUNKER)
     before = files(bench.folder)
     code, out, _ = terminal("departed", bench.file)
     assert code == 0
