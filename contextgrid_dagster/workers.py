@@ -191,6 +191,8 @@ def _cluster(number: int) -> Iterator[str]:
         # A worker that Dask stops for its memory is started again for the same work; the machine decides instead.
         memory_limit=0,
         silence_logs=logging.CRITICAL,
+        # Ctrl-C in a terminal reaches every process; they are stopped by this one.
+        preload="import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
     ) as cluster:
         yield cluster.scheduler_address
 
