@@ -166,7 +166,7 @@ class Pool:
 def _build_on_worker(site: Site, order: Order, submission: str) -> Built:
     from distributed import get_worker
 
-    return build_here(site, order, submission, get_worker().address)
+    return build_here(site, order, submission, str(get_worker().name))
 
 
 def _failure(error: BaseException) -> str:
@@ -185,10 +185,14 @@ def _cluster(number: int) -> Iterator[str]:
     with LocalCluster(
         n_workers=number,
         threads_per_worker=1,
-        dashboard_address=None,
+        # Dask would serve its state to the whole network.
+        dashboard_address="127.0.0.1:0",
+        worker_dashboard_address="127.0.0.1:0",
         # A worker that Dask stops for its memory is started again for the same work; the machine decides instead.
         memory_limit=0,
         silence_logs=logging.CRITICAL,
+        # Ctrl-C in a terminal reaches every process; they are stopped by this one.
+        preload="import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
     ) as cluster:
         yield cluster.scheduler_address
 
