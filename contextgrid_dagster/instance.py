@@ -48,17 +48,20 @@ run_launcher:
 run_monitoring:
   enabled: true
   poll_interval_seconds: 15
+# A backfill requests one level of the graph each time the daemon looks at it.
 run_coordinator:
-  module: dagster.core.run_coordinator
-  class: QueuedRunCoordinator
+  module: contextgrid_dagster.coordinator
+  class: PromptRunCoordinator
   config:
     dequeue_interval_seconds: 1
+    backfill_interval_seconds: 10
 concurrency:
   runs:
     max_concurrent_runs: 4
-  # Runs that call models (pool contextgrid_models: answers and judge_scores) wait for each other. Each of them makes
-  # run.concurrency calls side by side, so a provider sees that many times this limit. It holds for runs that are
-  # launched from the UI or by the daemon; contextgrid-dagster materialize works in its own process.
+  # Where any model is a hosted one, runs that call models (pool contextgrid_models: answers and judge_scores) wait for
+  # each other. Each of them makes run.concurrency calls side by side, so a provider sees that many times this limit.
+  # It holds for runs that are launched from the UI or by the daemon; contextgrid-dagster materialize works in its own
+  # process.
   pools:
     granularity: run
     default_limit: 1

@@ -22,6 +22,7 @@ from contextgrid.core.errors import ConfigError
 from contextgrid.core.matrix import Matrix
 from contextgrid.grid.experiment import Experiment
 from contextgrid.grid.matrix import judges
+from contextgrid.models import build_model
 from contextgrid.settings import RunSettings
 from contextgrid.stages import code_version
 from contextgrid_dagster.automation import on_changed_content
@@ -112,9 +113,15 @@ class Declaration:
             ins=ins or {},
             io_manager_key=self.resource("indexes" if name == "index" else "tables"),
             automation_condition=on_changed_content if ins else None,
-            pool=MODEL_POOL if self.pooled and name in CALL_MODELS else None,
+            pool=MODEL_POOL if self.pooled and self._calls_out(name) else None,
         )
         return decorator
+
+    def _calls_out(self, name: str) -> bool:
+        """Whether an asset calls any model that is not free: one that answers in this process waits for nobody."""
+        columns = {column.model for column in self.matrix.columns if column.model is not None}
+        models = {"answers": columns, "judge_scores": set(self.judges.values())}.get(name, set())
+        return any(not getattr(build_model(model), "free", False) for model in models)
 
     def read(self, name: str, mapping: PartitionMapping | None = None) -> AssetIn:
         """An input that reads one partition of an asset."""
