@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from dagster import DagsterError, DagsterInstance, ExecuteInProcessResult
+from dagster import DagsterError, DagsterInstance, ExecuteInProcessResult, JobDefinition
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.execute_in_process import core_execute_in_process, merge_run_tags
 from dagster_shared.error import SerializableErrorInfo
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -17,6 +19,7 @@ from contextgrid.models.calls import Meter, count_calls
 from contextgrid_dagster.graph import Node
 from contextgrid_dagster.interrupts import interruptions
 from contextgrid_dagster.planner import Plan, Step
+from contextgrid_dagster.processes import RunProcess
 from contextgrid_dagster.records import Record
 
 # A run without a console logger would get Dagster's default one, which prints every event.
@@ -115,6 +118,8 @@ def execute(
 class _Execution:
     def __init__(self, plan: Plan, instance: DagsterInstance) -> None:
         self._plan, self._graph, self._instance = plan, plan.graph, instance
+        self._process = RunProcess.current()
+        self._jobs: dict[str, JobDefinition] = {}
         # Partitions that are not up to date and will not become so, and because of which that is.
         self._blocked: dict[Node, str] = {
             node: f"{node.asset} is out of date and not selected; put + in front of the selection to include it"
@@ -135,12 +140,21 @@ class _Execution:
     def _bring_up_to_date(self, step: Step) -> Outcome:
         node = step.node
         parents = self._graph.parents(node).values()
-        blocking = [parent for group in parents for parent in group if parent in self._blocked]
+        blocking = [parent for group in parents for parent in group if self._is_blocked(parent)]
         if blocking and not self._can_do_without(node, blocking):
             return Outcome(node, Kind.SKIPPED, reason=self._blocked[blocking[0]])
         if not (node in self._plan.forced or blocking) and not self._plan.state.step(node).is_pending:
             return Outcome(node, Kind.SPARED)
         return self._build(node, without=blocking)
+
+    def _is_blocked(self, node: Node) -> bool:
+        return node in self._blocked and (node not in self._plan.outside or self._is_out_of_date(node))
+
+    def _is_out_of_date(self, node: Node) -> bool:
+        """Whether a partition that was not selected is out of date still: what was built above it may be unchanged."""
+        parents = (parent for group in self._graph.parents(node).values() for parent in group)
+        above = (parent for parent in parents if parent in self._plan.outside)
+        return self._plan.state.step(node).is_pending or any(self._is_out_of_date(parent) for parent in above)
 
     def _can_do_without(self, node: Node, blocking: list[Node]) -> bool:
         if not self._graph.tolerates_missing(node.asset):
@@ -170,13 +184,25 @@ class _Execution:
         if without:
             keys = [str(parent.partition) for parent in without]
             config["ops"] = {self._op(node): {"config": {"without": keys}}}
-        return self._graph.job.execute_in_process(
-            instance=self._instance,
-            asset_selection=[self._graph.key(node.asset)],
-            partition_key=node.partition,
+        job, selected = self._job_of(node.asset), [self._graph.key(node.asset)]
+        # If this process is killed, the daemon fails the run instead of keeping it as started for ever.
+        tags = self._process.tags if self._process else None
+        # JobDefinition.execute_in_process without making, and describing to Dagster, the asset's job for each run.
+        return core_execute_in_process(
+            job=InMemoryJob(job_def=job),
             run_config=config,
+            instance=self._instance,
+            output_capturing_enabled=False,
             raise_on_error=False,
+            run_tags=merge_run_tags(job, node.partition, tags, selected, self._instance, config),
+            asset_selection=frozenset(selected),
         )
+
+    def _job_of(self, asset: str) -> JobDefinition:
+        if asset not in self._jobs:
+            keys = [self._graph.key(asset)]
+            self._jobs[asset] = self._graph.job.as_ephemeral_job({}, {}, asset_selection=keys)
+        return self._jobs[asset]
 
     def _op(self, node: Node) -> str:
         return self._graph.key(node.asset).to_python_identifier()
