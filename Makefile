@@ -8,7 +8,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 export DEEPEVAL_TELEMETRY_OPT_OUT := YES
 
-.PHONY: demo ui test lint format bench clean
+.PHONY: demo ui test lint format bench bench-backfill clean
 
 demo: .venv/installed  ## run the example grid as Dagster assets, offline and without a key
 	$(BIN)/contextgrid-dagster materialize $(EXPERIMENT)
@@ -35,6 +35,10 @@ bench: .venv/installed-dev  ## the figures that the README quotes
 	$(BIN)/python -m benchmarks.grid
 	$(BIN)/python -m benchmarks.judging
 	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.overhead process job
+
+bench-backfill: .venv/installed-dev  ## the figures of docs/backfills.md; takes about ten minutes
+	$(BIN)/python -m benchmarks.overhead process job backfill
 
 clean:
 	rm -rf .venv .contextgrid examples/handbook/.contextgrid examples/handbook/results

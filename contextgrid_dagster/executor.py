@@ -152,7 +152,7 @@ class Execution:
         """Whether a partition is skipped or spared, or has to be built; everything it is built from is settled."""
         node = step.node
         parents = self._graph.parents(node).values()
-        blocking = [parent for group in parents for parent in group if parent in self._blocked]
+        blocking = [parent for group in parents for parent in group if self._is_blocked(parent)]
         if blocking and not self._can_do_without(node, blocking):
             return Outcome(node, Kind.SKIPPED, reason=self._blocked[blocking[0]])
         if not (node in self.plan.forced or blocking) and not self.plan.state.step(node).is_pending:
@@ -180,6 +180,15 @@ class Execution:
         elif outcome.kind is Kind.SKIPPED:
             self._blocked[outcome.node] = outcome.reason
         return outcome
+
+    def _is_blocked(self, node: Node) -> bool:
+        return node in self._blocked and (node not in self.plan.outside or self._is_out_of_date(node))
+
+    def _is_out_of_date(self, node: Node) -> bool:
+        """Whether a partition that was not selected is out of date still: what was built above it may be unchanged."""
+        parents = (parent for group in self._graph.parents(node).values() for parent in group)
+        above = (parent for parent in parents if parent in self.plan.outside)
+        return self.plan.state.step(node).is_pending or any(self._is_out_of_date(parent) for parent in above)
 
     def _can_do_without(self, node: Node, blocking: list[Node]) -> bool:
         if not self._graph.tolerates_missing(node.asset):

@@ -56,6 +56,7 @@ class GridGraph:
         self.assets: tuple[AssetsDefinition, ...] = tuple(grid_assets(self.declaration))
         self.tables = self.declaration.tables
         self.indexes = IndexStore(self.tables.folder)
+        self._jobs: dict[str, JobDefinition] = {}
 
     def calling(self, *, budget_usd: float | None = None, mode: str | None = None) -> GridGraph:
         """The same graph for a run that calls models otherwise than the experiment says."""
@@ -73,9 +74,14 @@ class GridGraph:
         """The stores under the keys that the assets ask for."""
         return {self.declaration.resource("tables"): self.tables, self.declaration.resource("indexes"): self.indexes}
 
+    def job_of(self, name: str) -> JobDefinition:
+        """The job in which an asset runs alone."""
+        if name not in self._jobs:
+            self._jobs[name] = self._job.as_ephemeral_job({}, {}, asset_selection=[self.key(name)])
+        return self._jobs[name]
+
     @cached_property
-    def job(self) -> JobDefinition:
-        """The job in which any of the assets can run."""
+    def _job(self) -> JobDefinition:
         return self.definitions.resolve_implicit_global_asset_job_def()
 
     @cached_property

@@ -99,6 +99,8 @@ class ForkingRunLauncher(DefaultRunLauncher):
             warm.stdout.close()
             with contextlib.suppress(BrokenPipeError):
                 warm.stdin.close()
+            # It ends after its last run.
+            threading.Thread(target=warm.wait, daemon=True).start()
 
 
 def _new_warm_process() -> subprocess.Popen[bytes]:

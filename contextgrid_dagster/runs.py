@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster import AssetMaterialization, DagsterError, DagsterInstance, ExecuteInProcessResult
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.execute_in_process import core_execute_in_process, merge_run_tags
 from dagster_shared.error import SerializableErrorInfo
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -70,14 +72,17 @@ def _run(
     config: dict[str, Any] = dict(_QUIET)
     if order.without:
         config["ops"] = {_op(graph, order.node): {"config": {"without": list(order.without)}}}
-    return graph.job.execute_in_process(
-        instance=instance,
-        asset_selection=[graph.key(order.node.asset)],
-        partition_key=order.node.partition,
+    job, selected = graph.job_of(order.node.asset), [graph.key(order.node.asset)]
+    # JobDefinition.execute_in_process without making, and describing to Dagster, the asset's job for each run.
+    return core_execute_in_process(
+        job=InMemoryJob(job_def=job),
         run_config=config,
+        instance=instance,
+        output_capturing_enabled=False,
         raise_on_error=False,
+        run_tags=merge_run_tags(job, order.node.partition, tags, selected, instance, config),
         run_id=run_id,
-        tags=tags,
+        asset_selection=frozenset(selected),
     )
 
 

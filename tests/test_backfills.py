@@ -32,6 +32,7 @@ _LAUNCH = """mutation($params: LaunchBackfillParams!) { launchPartitionBackfill(
 _BACKFILL = """query($id: String!) { partitionBackfillOrError(backfillId: $id) {
   ... on PartitionBackfill { status error { message } } } }"""
 _CANCEL = "mutation($id: String!) { cancelPartitionBackfill(backfillId: $id) { __typename } }"
+_TERMINATE = "mutation($id: String!) { terminateRun(runId: $id) { __typename } }"
 _RETRY = """mutation($params: ReexecutionParams!) { reexecutePartitionBackfill(reexecutionParams: $params) {
   __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
 _REEXECUTE = """mutation($params: ReexecutionParams!) { launchRunReexecution(reexecutionParams: $params) {
@@ -143,6 +144,7 @@ def test_backfills_through_the_daemon(deployment: Deployment) -> None:
     a_backfill_after_a_prompt_edit_builds_its_column_and_nothing_else(deployment)
     a_cancelled_backfill_leaves_finished_cells_valid_and_the_rest_for_later(deployment)
     a_failed_cell_is_retried_alone(deployment)
+    a_terminated_job_stops_and_keeps_what_was_finished(deployment)
     a_killed_run_is_failed_and_finished_by_the_next(deployment)
 
 
@@ -210,26 +212,41 @@ def a_failed_cell_is_retried_alone(on: Deployment) -> None:
     assert set(on.built(retried)) == {Node("answers", bad), Node("lexical_scores", bad)}
 
 
+def a_terminated_job_stops_and_keeps_what_was_finished(on: Deployment) -> None:
+    run_id = on.bring_up_to_date(rebuild_all=True)
+    process_at_work(on, run_id)
+    on.server.graphql(_TERMINATE, id=run_id)
+    assert on.run_ended(run_id) is DagsterRunStatus.CANCELED
+    every_stored_file_is_whole(on)
+    assert on.pending() == set()
+
+
 def a_killed_run_is_failed_and_finished_by_the_next(on: Deployment) -> None:
     run_id = on.bring_up_to_date(rebuild_all=True)
-
-    def process() -> RunProcess | None:
-        run = on.instance.get_run_by_id(run_id)
-        inside = on.instance.get_runs(RunsFilter(statuses=[DagsterRunStatus.STARTED]))
-        return RunProcess.noted(run) if run and len(inside) > 1 else None
-
-    running = on.server.until(process, SECONDS, "a run inside the launched run")
-    assert running is not None
+    running = process_at_work(on, run_id)
     os.kill(running.pid, signal.SIGKILL)
     assert on.run_ended(run_id) is DagsterRunStatus.FAILURE
-    said = " ".join(entry.user_message for entry in on.instance.all_logs(run_id))
-    assert "SIGKILL" in said
+    said = " ".join(str(entry.message) for entry in on.instance.all_logs(run_id))
+    assert "was ended by SIGKILL" in said or f"process {running.pid} is gone" in said
     # The daemon also ends the record of the run that was at work inside it.
     unfinished = RunsFilter(statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING])
     on.server.until(lambda: not on.instance.get_runs(unfinished), SECONDS, "no run that is started for ever")
     every_stored_file_is_whole(on)
     assert on.run_ended(on.bring_up_to_date()) is DagsterRunStatus.SUCCESS
     assert on.pending() == set()
+
+
+def process_at_work(on: Deployment, run_id: str) -> RunProcess:
+    """The process of a launched job, once a run inside it is at work."""
+
+    def process() -> RunProcess | None:
+        run = on.instance.get_run_by_id(run_id)
+        inside = on.instance.get_runs(RunsFilter(statuses=[DagsterRunStatus.STARTED]))
+        return RunProcess.noted(run) if run and len(inside) > 1 else None
+
+    found = on.server.until(process, SECONDS, "a run inside the launched run")
+    assert found is not None
+    return found
 
 
 def every_stored_file_is_whole(on: Deployment) -> None:

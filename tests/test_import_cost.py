@@ -26,3 +26,8 @@ def loaded_after(statement: str) -> set[str]:
 )
 def test_importing_the_library_loads_nothing_heavy(statement: str) -> None:
     assert loaded_after(statement) == set()
+
+
+def test_definitions_load_nothing_heavy_but_dagster() -> None:
+    """Every code server and every launched run that is not a fork imports them."""
+    assert loaded_after("import contextgrid_dagster.definitions") == {"dagster"}

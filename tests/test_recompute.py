@@ -216,3 +216,12 @@ def test_an_interruption_that_dagster_swallows_stops_the_executor(
     with bench.counted() as counted, pytest.raises(KeyboardInterrupt):
         bench.materialise()
     assert counted.counts() == {"generation_spec": 1}
+
+
+def test_the_leaderboard_keeps_the_cells_beside_a_selection_that_turned_out_the_same(bench: Bench) -> None:
+    report = bench.materialise("chunks:*recursive-60", "leaderboard", rebuild_all=True)
+    assert {outcome.node.asset: outcome.kind for outcome in report.outcomes} == {
+        "chunks": Kind.UNCHANGED,
+        "leaderboard": Kind.UNCHANGED,
+    }
+    assert not bench.plan().pending

@@ -131,7 +131,7 @@ def test_an_error_on_a_worker_is_told_without_its_wrapping(bench: Bench, schedul
 
 def test_the_run_that_a_lost_worker_left_is_closed_when_another_takes_over(bench: Bench) -> None:
     graph, submission = bench.graph(), "7b0c5a2e-4e0f-4f5e-9f3e-2b8a1f1d7c11"
-    job = graph.job.get_subset(asset_selection={graph.key("chunks")})
+    job = graph.job_of("chunks")
     first = bench.instance.create_run_for_job(job, run_id=worker.run_id_of(submission, 0))
     assert unfinished(bench.instance) == [first.run_id]
     assert worker.close_unfinished(bench.instance, submission, WORKER_LOST) == 1
