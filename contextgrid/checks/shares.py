@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from contextgrid.checks.verdict import Share
 
 _UNANSWERED = {"failed": "failed", "skipped_budget": "skipped for the budget"}
-_JUDGED = pa.array(["scored", "failed", "skipped_budget"])
+_JUDGED = ("scored", "failed", "skipped_budget")
 
 
 def questions_answered(answers: pa.Table) -> Share:
@@ -90,7 +90,7 @@ def judge_coverage(judge_scores: pa.Table, answers: pa.Table) -> Iterator[tuple[
     without an answer, which :func:`questions_answered` counts.
     """
     has_answer = answers.filter(pc.is_valid(answers["answer"]))["question_id"].combine_chunks()
-    counted = judge_scores.filter(pc.is_in(judge_scores["status"], value_set=_JUDGED))
+    counted = judge_scores.filter(pc.is_in(judge_scores["status"], value_set=pa.array(_JUDGED)))
     counted = counted.filter(pc.is_in(counted["question_id"], value_set=has_answer))
     for metric in pc.unique(judge_scores["metric"]).to_pylist():
         own = counted.filter(pc.equal(counted["metric"], metric))

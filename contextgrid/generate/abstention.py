@@ -15,9 +15,9 @@ from contextgrid.generate.refusals import (
     FRAMING,
     LABEL,
     QUOTATION,
-    REFUSAL,
     SENTENCE_END,
     WHOLLY,
+    refusal,
 )
 
 # A refusal followed by this many words of its own content has answered after all.
@@ -94,13 +94,13 @@ def _clauses(sentence: str) -> list[str]:
 def _refuses(clause: str) -> bool:
     if not any(cue in clause for cue in CUES):
         return False
-    if REFUSAL.search(clause):
+    if refusal().search(clause):
         return True
     framing = FRAMING.match(clause)
     if framing is None:
         return False
     proper = clause[framing.end() :]
-    return bool(REFUSAL.search(proper) or FRAMED.search(proper))
+    return bool(refusal().search(proper) or FRAMED.search(proper))
 
 
 def _claims(clause: str) -> bool:

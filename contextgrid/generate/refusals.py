@@ -6,6 +6,7 @@ All patterns are for text that ``words.normalise`` has folded: lower case, strai
 from __future__ import annotations
 
 import re
+from functools import cache
 
 LABEL = re.compile(r"^(?:(?:final )?answer|response|antwort|réponse|respuesta|回答|答案|答え|答)\s*:\s*")
 QUOTATION = re.compile(
@@ -370,7 +371,13 @@ _OTHER = (
     r"\b(?:bilgi (?:yok|bulunm)\w*|brak (?:\S+ )?informacji|ingen information\b|ingen opplysninger|không có thông tin"
     r"|tidak ada informasi|δεν υπάρχ\w+ πληροφορ|जानकारी (?:\S+ )?(?:नहीं|नही)|אין מידע|ไม่มีข้อมูล)",
 )
-REFUSAL = re.compile("|".join((*_ENGLISH, *_GERMAN, *_CHINESE, *_JAPANESE, *_KOREAN, *_OTHER)))
+
+
+@cache
+def refusal() -> re.Pattern[str]:
+    """What a refusal says. Compiled when it is first looked for: that takes a tenth of a second."""
+    return re.compile("|".join((*_ENGLISH, *_GERMAN, *_CHINESE, *_JAPANESE, *_KOREAN, *_OTHER)))
+
 
 # "Based on the passages, it is not possible to tell": what stands before the refusal proper.
 FRAMING = re.compile(
