@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dagster import DagsterInstance
@@ -39,6 +40,7 @@ _ADDRESS = re.compile(r"[a-z]+://[^\s/]+:\d+/?")
 _CONNECT_SECONDS = 10
 # Workers may be on machines that have yet to start.
 _JOIN_SECONDS = 120
+_MOST_TIMES = 10  # that a partition is handed out again after losses of workers that had not begun it
 
 
 @contextmanager
@@ -78,17 +80,26 @@ def open_pool(graph: GridGraph, instance: DagsterInstance, workers: str) -> Iter
             pool.write_off("interrupted")  # its process was stopped with the others of this machine
 
 
+@dataclass(frozen=True)
+class _Task:
+    """A partition that was handed out, how many times before, and what its runs are found by."""
+
+    order: Order
+    submission: str
+    times: int = 0
+
+
 class Pool:
     """Workers, and the partitions that they have in hand.
 
     A worker that is lost is Dask's affair: it gives the partition to another, which closes the run that was left
-    behind. After several losses over one partition, that partition fails.
+    behind. A partition over which several workers were lost fails.
     """
 
     def __init__(self, graph: GridGraph, instance: DagsterInstance, site: Site, client: Client, address: str) -> None:
         self._graph, self._instance, self._site = graph, instance, site
         self._client, self._address = client, address
-        self._in_hand: dict[Future, tuple[Order, str]] = {}
+        self._in_hand: dict[Future, _Task] = {}
         self._done: queue.SimpleQueue[Future] = queue.SimpleQueue()
         self._gone: str | None = None
         self._seen = time.monotonic()
@@ -104,12 +115,7 @@ class Pool:
 
     def submit(self, order: Order) -> None:
         """Have a partition built."""
-        submission = str(uuid.uuid4())
-        future = self._client.submit(
-            _build_on_worker, self._site, order, submission, key=f"{order.node}-{submission}", pure=False
-        )
-        self._in_hand[future] = (order, submission)
-        future.add_done_callback(self._done.put)
+        self._hand_out(_Task(order, str(uuid.uuid4())))
 
     def finished(self, timeout: float) -> list[tuple[Order, Built]]:
         """What was finished meanwhile; if nothing was, what is finished within ``timeout`` seconds."""
@@ -122,7 +128,8 @@ class Pool:
             pass
         if found:
             self._seen = time.monotonic()
-            return [self._taken(future) for future in found if future in self._in_hand]
+            taken = [self._taken(future) for future in found if future in self._in_hand]
+            return [one for one in taken if one is not None]
         return self._abandoned() if self._is_gone() else []
 
     def withdraw(self) -> None:
@@ -130,15 +137,35 @@ class Pool:
         for future in self._in_hand:
             future.cancel()
 
-    def _taken(self, future: Future) -> tuple[Order, Built]:
-        order, submission = self._in_hand.pop(future)
+    def _hand_out(self, task: _Task) -> None:
+        key = f"{task.order.node}-{task.submission}-{task.times}"
+        future = self._client.submit(_build_on_worker, self._site, task.order, task.submission, key=key, pure=False)
+        self._in_hand[future] = task
+        future.add_done_callback(self._done.put)
+
+    def _taken(self, future: Future) -> tuple[Order, Built] | None:
+        """What a task gave; ``None`` if it is handed out again."""
+        from distributed import KilledWorker
+
+        task = self._in_hand.pop(future)
         if future.status == "finished":
             built: Built = future.result()
-            return order, built
+            return task.order, built
         error = future.exception() if future.status == "error" else None
-        reason = _failure(error) if error is not None else f"the scheduler at {self._address} gave it up"
-        close_unfinished(self._instance, submission, reason)
-        return order, Built(reason=reason)
+        if isinstance(error, KilledWorker):
+            losses = error.allowed_failures + 1
+            reason = f"{WORKER_LOST}, {losses} times in a row; it may need more memory than a worker has"
+            # Dask blames all that waited for the lost workers, too.
+            begun = close_unfinished(self._instance, task.submission, WORKER_LOST)
+            if begun < losses and task.times < _MOST_TIMES:
+                self._hand_out(replace(task, times=task.times + 1))
+                return None
+        elif error is not None:
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            reason = f"the scheduler at {self._address} gave it up"
+        close_unfinished(self._instance, task.submission, reason)
+        return task.order, Built(reason=reason)
 
     def _is_gone(self) -> bool:
         """Whether nobody is left who could finish what is in hand."""
@@ -158,23 +185,15 @@ class Pool:
         """Record the runs that nobody will finish as failed; returns what was in hand."""
         left = [*self._in_hand.values()]
         self._in_hand.clear()
-        for _, submission in left:
-            close_unfinished(self._instance, submission, cause)
-        return [order for order, _ in left]
+        for task in left:
+            close_unfinished(self._instance, task.submission, cause)
+        return [task.order for task in left]
 
 
 def _build_on_worker(site: Site, order: Order, submission: str) -> Built:
     from distributed import get_worker
 
     return build_here(site, order, submission, str(get_worker().name))
-
-
-def _failure(error: BaseException) -> str:
-    from distributed import KilledWorker
-
-    if isinstance(error, KilledWorker):
-        return f"{WORKER_LOST}, {error.allowed_failures + 1} times in a row; it may need more memory than a worker has"
-    return f"{type(error).__name__}: {error}"
 
 
 @contextmanager

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster import worker, workers
 from contextgrid_dagster.executor import ExecutionReport, Kind, execute
 from contextgrid_dagster.graph import Node
+from contextgrid_dagster.instance import open_instance
 from contextgrid_dagster.planner import plan
 from contextgrid_dagster.records import read_records
 from contextgrid_dagster.worker import WORKER_LOST, WORKER_TAG
@@ -140,6 +146,46 @@ def test_the_run_that_a_lost_worker_left_is_closed_when_another_takes_over(bench
     assert closed.status is DagsterRunStatus.FAILURE
     assert WORKER_LOST in [entry.message for entry in bench.instance.all_logs(first.run_id)]
     assert worker.run_id_of(submission, 1) != first.run_id
+
+
+@pytest.mark.slow
+def test_a_partition_whose_workers_are_lost_fails_with_that_cause_and_the_rest_goes_on(bench: Bench) -> None:
+    import dask
+
+    settings = {"threads_per_worker": 1, "dashboard_address": LOOPBACK, "memory_limit": 0}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(n_workers=1, silence_logs=logging.CRITICAL, **settings) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        ThreadPoolExecutor(1) as aside,
+    ):
+        (pid,) = client.run(os.getpid).values()
+        lost = aside.submit(killed_at_work, bench.instance.root_directory, pid)
+        report = materialise(bench, cluster.scheduler_address, "chunks", "index", "retrieved_ids", rebuild_all=True)
+        run = bench.instance.get_run_by_id(lost.result())
+    assert run is not None
+    assert run.status is DagsterRunStatus.FAILURE
+    (failed,) = report.of_kind(Kind.FAILED)
+    assert WORKER_LOST in failed.reason
+    assert f"{failed.node.asset} failed" not in failed.reason
+    assert report.of_kind(Kind.UNCHANGED)  # by the worker that was started again
+    assert len(report.outcomes) == 2 + 4 + 4
+    assert unfinished(bench.instance) == []
+
+
+def killed_at_work(home: str, pid: int) -> str:
+    """Kill a worker process in the middle of a run; gives the id of that run."""
+    end = time.monotonic() + 120
+    with open_instance(Path(home)) as instance:
+        while time.monotonic() < end:
+            for run_id in unfinished(instance):
+                os.kill(pid, signal.SIGSTOP)
+                if run_id in unfinished(instance):
+                    os.kill(pid, signal.SIGKILL)
+                    return run_id
+                os.kill(pid, signal.SIGCONT)
+            time.sleep(0.01)
+    raise AssertionError("no run was under way")
 
 
 @pytest.mark.parametrize(
