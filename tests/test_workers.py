@@ -22,6 +22,7 @@ from contextgrid_dagster.executor import ExecutionReport, Kind, execute
 from contextgrid_dagster.graph import Node
 from contextgrid_dagster.instance import open_instance
 from contextgrid_dagster.planner import plan
+from contextgrid_dagster.pool import Pool
 from contextgrid_dagster.records import read_records
 from contextgrid_dagster.worker import WORKER_LOST, WORKER_TAG
 from tests.dagster_fixtures import (
@@ -99,7 +100,7 @@ def test_inputs_and_paid_calls_stay_in_this_process(bench: Bench, scheduler: str
 
 def test_the_offline_reader_may_read_anywhere(tmp_path: Path) -> None:
     with new_bench(tmp_path, OFFLINE) as offline:
-        pool = workers.Pool(offline.graph(), offline.instance, *[None] * 3)  # type: ignore[arg-type]
+        pool = Pool(offline.graph(), offline.instance, *[None] * 3)  # type: ignore[arg-type]
         taken = {node.asset for node in offline.graph().nodes if pool.takes(node)}
         assert taken == set(offline.graph().names) - {"corpus", "evalset", "generation_spec"}
 
@@ -245,7 +246,7 @@ def test_a_worker_that_would_work_on_something_else_is_refused(
 
 
 def test_without_a_worker_the_command_says_how_to_start_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_JOIN_SECONDS", 1)
+    monkeypatch.setattr(workers, "JOIN_SECONDS", 1)
     with (
         distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp://", dashboard_address=LOOPBACK) as empty,
         pytest.raises(ConfigError, match=r"no worker joined .* start some with: dask worker tcp://\S+ --nthreads 1"),
@@ -261,7 +262,7 @@ def test_an_instance_in_memory_cannot_be_shared(bench: Bench, scheduler: str) ->
 def test_when_the_scheduler_goes_away_what_is_in_hand_fails_and_nothing_hangs(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_CONNECT_SECONDS", 1)
+    monkeypatch.setattr("contextgrid_dagster.pool._LOOK_SECONDS", 1)
     cluster: Any = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=LOOPBACK)
     planned = bench.plan("chunks", "index", rebuild_all=True)
     report = execute(
