@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
@@ -19,7 +18,6 @@ from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster import worker, workers
 from contextgrid_dagster.executor import ExecutionReport, Kind, execute
-from contextgrid_dagster.graph import Node
 from contextgrid_dagster.instance import open_instance
 from contextgrid_dagster.planner import plan
 from contextgrid_dagster.pool import Pool
@@ -259,23 +257,23 @@ def test_an_instance_in_memory_cannot_be_shared(bench: Bench, scheduler: str) ->
         execute(plan(bench.graph(), instance), instance, workers=scheduler)
 
 
-def test_when_the_scheduler_goes_away_what_is_in_hand_fails_and_nothing_hangs(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("leaves", "cause"), [("scheduler", "the scheduler at"), ("workers", "no worker is left at")])
+def test_when_nobody_is_left_what_is_in_hand_fails_and_nothing_hangs(
+    bench: Bench, leaves: str, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("contextgrid_dagster.pool._LOOK_SECONDS", 1)
-    cluster: Any = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=LOOPBACK)
-    planned = bench.plan("chunks", "index", rebuild_all=True)
-    report = execute(
-        planned, bench.instance, workers=cluster.scheduler_address, started=lambda step: _close(cluster, step.node)
-    )
+    monkeypatch.setattr("contextgrid_dagster.pool.JOIN_SECONDS", 2)
+    settings = {"threads_per_worker": 1, "dashboard_address": LOOPBACK, "silence_logs": logging.CRITICAL}
+    with distributed.LocalCluster(n_workers=1, **settings) as cluster:
+
+        def leave(_: object) -> None:
+            cluster.close() if leaves == "scheduler" else cluster.scale(0)
+
+        planned = bench.plan("chunks", "index", rebuild_all=True)
+        report = execute(planned, bench.instance, workers=cluster.scheduler_address, started=leave)
     assert {outcome.kind for outcome in report.outcomes} <= {Kind.FAILED, Kind.SKIPPED, Kind.UNCHANGED}
-    assert any("scheduler at" in outcome.reason for outcome in report.outcomes)
+    assert any(cause in outcome.reason for outcome in report.outcomes), report.outcomes
     assert unfinished(bench.instance) == []
-
-
-def _close(cluster: Any, node: Node) -> None:
-    if node.asset == "index" or str(node.partition).endswith("200"):
-        cluster.close()
 
 
 def test_the_experiment_is_sent_and_its_folder_not_needed(
