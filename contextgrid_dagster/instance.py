@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -12,6 +14,7 @@ from dagster import DagsterError, DagsterInstance, get_dagster_logger
 from dagster._utils.env import using_dagster_dev
 from dagster_shared.check import CheckError
 from filelock import FileLock
+from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 from yaml import YAMLError
 
@@ -20,6 +23,9 @@ from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.storage import safe_segment
 
 POSTGRESQL_VARIABLE = "CONTEXTGRID_DAGSTER_POSTGRESQL"
+# Strict, so that no error can repeat a password that was taken for a host or a port.
+_ADDRESS = re.compile(r"postgresql\+psycopg2://(?:[^\s:@/]+(?::[^\s@/]*)?@)?[^\s:@/]*(?::\d+)?/[^\s@/?]+(?:\?\S*)?")
+_CONNECT_SECONDS = 10
 _STATEMENT_MILLISECONDS, _RECYCLE_SECONDS, _MOST_CONNECTIONS = 300_000, 3600, 20
 
 _DAGSTER_YAML = """\
@@ -137,18 +143,38 @@ def keep_connections(instance: DagsterInstance) -> None:
 def _configure(file: Path) -> None:
     """Write ``dagster.yaml`` if there is none, and refuse one that would keep records elsewhere than was asked for."""
     url = os.environ.get(POSTGRESQL_VARIABLE)
-    if url and not url.startswith("postgresql+psycopg2://"):
-        # Plain postgresql:// means psycopg 3 to SQLAlchemy 2.1, which dagster-postgres cannot use.
-        raise ConfigError(
-            f"{POSTGRESQL_VARIABLE} is not an address of the form postgresql+psycopg2://user:password@host/database"
-        )
+    if url:
+        _refuse_unusable(url)
     if not file.exists():
         file.write_text(_DAGSTER_YAML.replace("{storage}\n", _POSTGRESQL if url else _SQLITE), encoding="utf-8")
-    elif url and POSTGRESQL_VARIABLE not in file.read_text(encoding="utf-8"):
+    named = POSTGRESQL_VARIABLE in file.read_text(encoding="utf-8")
+    if url and not named:
         raise ConfigError(
             f"{POSTGRESQL_VARIABLE} is set, but {file} was written before and keeps Dagster's records elsewhere; move"
             " that file away to have it written anew, or unset the variable"
         )
+    if named and not url:
+        raise ConfigError(f"{file} keeps Dagster's records in the database that {POSTGRESQL_VARIABLE} names; set it")
+
+
+def _refuse_unusable(url: str) -> None:
+    """Try the database once: Dagster would try for a while and then not say what was wrong."""
+    if find_spec("dagster_postgres") is None:
+        raise ConfigError(f"{POSTGRESQL_VARIABLE} needs dagster-postgres: pip install 'contextgrid-dagster[postgres]'")
+    if not _ADDRESS.fullmatch(url):
+        # Plain postgresql:// means psycopg 3 to SQLAlchemy 2.1, which dagster-postgres cannot use.
+        raise ConfigError(
+            f"{POSTGRESQL_VARIABLE} is not an address of the form postgresql+psycopg2://user:password@host:port/database"
+            " (in a password, write @ as %40 and / as %2F)"
+        )
+    try:
+        engine = create_engine(url, connect_args={"connect_timeout": _CONNECT_SECONDS})
+        engine.connect().close()
+        engine.dispose()
+    except SQLAlchemyError as error:
+        # The first line only: what follows are links and hints for programmers.
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise ConfigError(f"the database that {POSTGRESQL_VARIABLE} names: {reason}") from None
 
 
 @contextmanager

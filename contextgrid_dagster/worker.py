@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dagster import DagsterInstance
+from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.runs import SqlRunStorage
 
 from contextgrid.core.fingerprint import hash_bytes
@@ -21,8 +22,6 @@ from contextgrid_dagster.instance import dagster_home, keep_connections
 from contextgrid_dagster.runs import Built, Order, build
 
 if TYPE_CHECKING:
-    from dagster._core.instance.ref import InstanceRef
-
     from contextgrid.grid.experiment import Experiment
 
 WORKER_TAG = "contextgrid/worker"
@@ -153,9 +152,7 @@ class _Workshop:
     def __init__(self, site: Site) -> None:
         self.token = site.token
         self.graph = GridGraph(site.experiment, site.storage, site.key_prefix)
-        with dagster_home(site.home):
-            self.instance = DagsterInstance.from_ref(site.instance)
-        keep_connections(self.instance)
+        self.instance = _instance(site)
         self.problem = self._problem(site)
 
     def _problem(self, site: Site) -> str | None:
@@ -168,19 +165,26 @@ class _Workshop:
             )
         return None
 
-    def close(self) -> None:
-        self.instance.dispose()
-
 
 _one_at_a_time = threading.RLock()
 _open: list[_Workshop] = []
+_instances: list[tuple[InstanceRef, DagsterInstance]] = []
 
 
 def _workshop(site: Site) -> _Workshop:
     """The one workshop that is kept, for executions follow each other."""
     with _one_at_a_time:
-        if _open and _open[0].token != site.token:
-            _open.pop().close()
-        if not _open:
-            _open.append(_Workshop(site))
+        if not _open or _open[0].token != site.token:
+            _open[:] = [_Workshop(site)]
         return _open[0]
+
+
+def _instance(site: Site) -> DagsterInstance:
+    """The one instance that is kept, with its connections, for most executions share it."""
+    if not _instances or _instances[0][0] != site.instance:
+        for _, other in _instances:
+            other.dispose()
+        with dagster_home(site.home):
+            _instances[:] = [(site.instance, DagsterInstance.from_ref(site.instance))]
+        keep_connections(_instances[0][1])
+    return _instances[0][1]

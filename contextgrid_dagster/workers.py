@@ -1,4 +1,4 @@
-"""Workers elsewhere: other processes of this machine, or of others, that build partitions under a Dask scheduler.
+"""Finding workers, on this machine or on others, and making sure that they can do the work.
 
 The unit of work is one partition in one run, as in a single process; Dask only says where. Everything that is
 common stays in this process: the plan, early cutoff, the report, the inputs (which read local files), and what calls a
@@ -8,9 +8,7 @@ paid model or service, because budget, limits per provider and shared replies ho
 from __future__ import annotations
 
 import logging
-import queue
 import re
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,26 +17,15 @@ from typing import TYPE_CHECKING, Any
 from dagster import DagsterInstance
 
 from contextgrid.core.errors import ConfigError
-from contextgrid.generate.judging import OFFLINE
-from contextgrid_dagster.graph import GridGraph, Node
-from contextgrid_dagster.runs import Built, Order
-from contextgrid_dagster.worker import (
-    WORKER_LOST,
-    Site,
-    build_here,
-    close_unfinished,
-    problem_here,
-    records_of,
-    software,
-)
+from contextgrid_dagster.graph import GridGraph
+from contextgrid_dagster.pool import JOIN_SECONDS, Pool
+from contextgrid_dagster.worker import Site, problem_here, records_of, software
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 _ADDRESS = re.compile(r"[a-z]+://[^\s/]+:\d+/?")
 _CONNECT_SECONDS = 10
-# Workers may be on machines that have yet to start.
-_JOIN_SECONDS = 120
 
 
 @contextmanager
@@ -78,122 +65,29 @@ def open_pool(graph: GridGraph, instance: DagsterInstance, workers: str) -> Iter
             pool.write_off("interrupted")  # its process was stopped with the others of this machine
 
 
-class Pool:
-    """Workers, and the partitions that they have in hand.
-
-    A worker that is lost is Dask's affair: it gives the partition to another, which closes the run that was left
-    behind. After several losses over one partition, that partition fails.
-    """
-
-    def __init__(self, graph: GridGraph, instance: DagsterInstance, site: Site, client: Client, address: str) -> None:
-        self._graph, self._instance, self._site = graph, instance, site
-        self._client, self._address = client, address
-        self._in_hand: dict[Future, tuple[Order, str]] = {}
-        self._done: queue.SimpleQueue[Future] = queue.SimpleQueue()
-        self._gone: str | None = None
-        self._seen = time.monotonic()
-
-    def takes(self, node: Node) -> bool:
-        """Whether a partition can be built on a worker: it reads no local file and calls no paid model."""
-        if not self._graph.parents(node):
-            return False
-        if not self._graph.calls_model(node):
-            return True
-        column = str(node.partition).partition("|")[0]
-        return node.asset == "answers" and str(self._graph.experiment.matrix.column(column).model).startswith(OFFLINE)
-
-    def submit(self, order: Order) -> None:
-        """Have a partition built."""
-        submission = str(uuid.uuid4())
-        future = self._client.submit(
-            _build_on_worker, self._site, order, submission, key=f"{order.node}-{submission}", pure=False
-        )
-        self._in_hand[future] = (order, submission)
-        future.add_done_callback(self._done.put)
-
-    def finished(self, timeout: float) -> list[tuple[Order, Built]]:
-        """What was finished meanwhile; if nothing was, what is finished within ``timeout`` seconds."""
-        found: list[Future] = []
-        try:
-            found.append(self._done.get(timeout=timeout) if timeout else self._done.get_nowait())
-            while True:
-                found.append(self._done.get_nowait())
-        except queue.Empty:
-            pass
-        if found:
-            self._seen = time.monotonic()
-            return [self._taken(future) for future in found if future in self._in_hand]
-        return self._abandoned() if self._is_gone() else []
-
-    def withdraw(self) -> None:
-        """Take back what no worker has begun. A run that is under way ends by itself."""
-        for future in self._in_hand:
-            future.cancel()
-
-    def _taken(self, future: Future) -> tuple[Order, Built]:
-        order, submission = self._in_hand.pop(future)
-        if future.status == "finished":
-            built: Built = future.result()
-            return order, built
-        error = future.exception() if future.status == "error" else None
-        reason = _failure(error) if error is not None else f"the scheduler at {self._address} gave it up"
-        close_unfinished(self._instance, submission, reason)
-        return order, Built(reason=reason)
-
-    def _is_gone(self) -> bool:
-        """Whether nobody is left who could finish what is in hand."""
-        if self._gone is None and self._in_hand and time.monotonic() - self._seen > _CONNECT_SECONDS:
-            if self._client.status != "running":
-                self._gone = f"the scheduler at {self._address} went away"
-            elif self._client.scheduler_info()["workers"]:
-                self._seen = time.monotonic()
-            elif time.monotonic() - self._seen > _JOIN_SECONDS:
-                self._gone = f"no worker is left at {self._address}"
-        return self._gone is not None
-
-    def _abandoned(self) -> list[tuple[Order, Built]]:
-        return [(order, Built(reason=self._gone)) for order in self.write_off(str(self._gone))]
-
-    def write_off(self, cause: str) -> list[Order]:
-        """Record the runs that nobody will finish as failed; returns what was in hand."""
-        left = [*self._in_hand.values()]
-        self._in_hand.clear()
-        for _, submission in left:
-            close_unfinished(self._instance, submission, cause)
-        return [order for order, _ in left]
-
-
-def _build_on_worker(site: Site, order: Order, submission: str) -> Built:
-    from distributed import get_worker
-
-    return build_here(site, order, submission, str(get_worker().name))
-
-
-def _failure(error: BaseException) -> str:
-    from distributed import KilledWorker
-
-    if isinstance(error, KilledWorker):
-        return f"{WORKER_LOST}, {error.allowed_failures + 1} times in a row; it may need more memory than a worker has"
-    return f"{type(error).__name__}: {error}"
-
-
 @contextmanager
 def _cluster(number: int) -> Iterator[str]:
     """Worker processes of this machine, under a scheduler that only this machine reaches."""
+    import dask
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=number,
-        threads_per_worker=1,
-        # Dask would serve its state to the whole network.
-        dashboard_address="127.0.0.1:0",
-        worker_dashboard_address="127.0.0.1:0",
-        # A worker that Dask stops for its memory is started again for the same work; the machine decides instead.
-        memory_limit=0,
-        silence_logs=logging.CRITICAL,
-        # Ctrl-C in a terminal reaches every process; they are stopped by this one.
-        preload="import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
-    ) as cluster:
+    # The profile of what workers do costs a fifth of their time: the calls inside a run are deep.
+    quick = dask.config.set({"distributed.worker.profile.enabled": False})
+    with (
+        quick,
+        LocalCluster(
+            n_workers=number,
+            threads_per_worker=1,
+            # Dask would serve its state to the whole network.
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            # A worker that Dask stops for its memory is started again for the same work; the machine decides instead.
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+            # Ctrl-C in a terminal reaches every process; they are stopped by this one.
+            preload="import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
+        ) as cluster,
+    ):
         yield cluster.scheduler_address
 
 
@@ -238,10 +132,10 @@ def _site(graph: GridGraph, instance: DagsterInstance) -> Iterator[Site]:
 
 def _refuse_unfit(client: Client, address: str, site: Site) -> None:
     try:
-        client.wait_for_workers(1, timeout=_JOIN_SECONDS)
+        client.wait_for_workers(1, timeout=JOIN_SECONDS)
     except TimeoutError:
         raise ConfigError(
-            f"no worker joined the scheduler at {address} within {_JOIN_SECONDS} s; start some with:"
+            f"no worker joined the scheduler at {address} within {JOIN_SECONDS} s; start some with:"
             f" dask worker {address} --nthreads 1"
         ) from None
     workers = list(client.scheduler_info()["workers"])

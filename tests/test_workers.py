@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
@@ -14,8 +18,9 @@ from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster import worker, workers
 from contextgrid_dagster.executor import ExecutionReport, Kind, execute
-from contextgrid_dagster.graph import Node
+from contextgrid_dagster.instance import open_instance
 from contextgrid_dagster.planner import plan
+from contextgrid_dagster.pool import Pool
 from contextgrid_dagster.records import read_records
 from contextgrid_dagster.worker import WORKER_LOST, WORKER_TAG
 from tests.dagster_fixtures import (
@@ -93,7 +98,7 @@ def test_inputs_and_paid_calls_stay_in_this_process(bench: Bench, scheduler: str
 
 def test_the_offline_reader_may_read_anywhere(tmp_path: Path) -> None:
     with new_bench(tmp_path, OFFLINE) as offline:
-        pool = workers.Pool(offline.graph(), offline.instance, *[None] * 3)  # type: ignore[arg-type]
+        pool = Pool(offline.graph(), offline.instance, *[None] * 3)  # type: ignore[arg-type]
         taken = {node.asset for node in offline.graph().nodes if pool.takes(node)}
         assert taken == set(offline.graph().names) - {"corpus", "evalset", "generation_spec"}
 
@@ -140,6 +145,46 @@ def test_the_run_that_a_lost_worker_left_is_closed_when_another_takes_over(bench
     assert closed.status is DagsterRunStatus.FAILURE
     assert WORKER_LOST in [entry.message for entry in bench.instance.all_logs(first.run_id)]
     assert worker.run_id_of(submission, 1) != first.run_id
+
+
+@pytest.mark.slow
+def test_a_partition_whose_workers_are_lost_fails_with_that_cause_and_the_rest_goes_on(bench: Bench) -> None:
+    import dask
+
+    settings = {"threads_per_worker": 1, "dashboard_address": LOOPBACK, "memory_limit": 0}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(n_workers=1, silence_logs=logging.CRITICAL, **settings) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        ThreadPoolExecutor(1) as aside,
+    ):
+        (pid,) = client.run(os.getpid).values()
+        lost = aside.submit(killed_at_work, bench.instance.root_directory, pid)
+        report = materialise(bench, cluster.scheduler_address, "chunks", "index", "retrieved_ids", rebuild_all=True)
+        run = bench.instance.get_run_by_id(lost.result())
+    assert run is not None
+    assert run.status is DagsterRunStatus.FAILURE
+    (failed,) = report.of_kind(Kind.FAILED)
+    assert WORKER_LOST in failed.reason
+    assert f"{failed.node.asset} failed" not in failed.reason
+    assert report.of_kind(Kind.UNCHANGED)  # by the worker that was started again
+    assert len(report.outcomes) == 2 + 4 + 4
+    assert unfinished(bench.instance) == []
+
+
+def killed_at_work(home: str, pid: int) -> str:
+    """Kill a worker process in the middle of a run; gives the id of that run."""
+    end = time.monotonic() + 120
+    with open_instance(Path(home)) as instance:
+        while time.monotonic() < end:
+            for run_id in unfinished(instance):
+                os.kill(pid, signal.SIGSTOP)
+                if run_id in unfinished(instance):
+                    os.kill(pid, signal.SIGKILL)
+                    return run_id
+                os.kill(pid, signal.SIGCONT)
+            time.sleep(0.01)
+    raise AssertionError("no run was under way")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +244,7 @@ def test_a_worker_that_would_work_on_something_else_is_refused(
 
 
 def test_without_a_worker_the_command_says_how_to_start_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_JOIN_SECONDS", 1)
+    monkeypatch.setattr(workers, "JOIN_SECONDS", 1)
     with (
         distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp://", dashboard_address=LOOPBACK) as empty,
         pytest.raises(ConfigError, match=r"no worker joined .* start some with: dask worker tcp://\S+ --nthreads 1"),
@@ -212,23 +257,23 @@ def test_an_instance_in_memory_cannot_be_shared(bench: Bench, scheduler: str) ->
         execute(plan(bench.graph(), instance), instance, workers=scheduler)
 
 
-def test_when_the_scheduler_goes_away_what_is_in_hand_fails_and_nothing_hangs(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("leaves", "cause"), [("scheduler", "the scheduler at"), ("workers", "no worker is left at")])
+def test_when_nobody_is_left_what_is_in_hand_fails_and_nothing_hangs(
+    bench: Bench, leaves: str, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_CONNECT_SECONDS", 1)
-    cluster: Any = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=LOOPBACK)
-    planned = bench.plan("chunks", "index", rebuild_all=True)
-    report = execute(
-        planned, bench.instance, workers=cluster.scheduler_address, started=lambda step: _close(cluster, step.node)
-    )
+    monkeypatch.setattr("contextgrid_dagster.pool._LOOK_SECONDS", 1)
+    monkeypatch.setattr("contextgrid_dagster.pool.JOIN_SECONDS", 2)
+    settings = {"threads_per_worker": 1, "dashboard_address": LOOPBACK, "silence_logs": logging.CRITICAL}
+    with distributed.LocalCluster(n_workers=1, **settings) as cluster:
+
+        def leave(_: object) -> None:
+            cluster.close() if leaves == "scheduler" else cluster.scale(0)
+
+        planned = bench.plan("chunks", "index", rebuild_all=True)
+        report = execute(planned, bench.instance, workers=cluster.scheduler_address, started=leave)
     assert {outcome.kind for outcome in report.outcomes} <= {Kind.FAILED, Kind.SKIPPED, Kind.UNCHANGED}
-    assert any("scheduler at" in outcome.reason for outcome in report.outcomes)
+    assert any(cause in outcome.reason for outcome in report.outcomes), report.outcomes
     assert unfinished(bench.instance) == []
-
-
-def _close(cluster: Any, node: Node) -> None:
-    if node.asset == "index" or str(node.partition).endswith("200"):
-        cluster.close()
 
 
 def test_the_experiment_is_sent_and_its_folder_not_needed(
