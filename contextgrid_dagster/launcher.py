@@ -11,6 +11,7 @@ from typing import Any
 
 from dagster import DagsterRun
 from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, WorkerStatus
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 from dagster._serdes import serialize_value
 
 from contextgrid_dagster.processes import RunProcess
@@ -20,7 +21,8 @@ class ForkingRunLauncher(DefaultRunLauncher):
     """Dagster's own launcher, with forks instead of new processes where that is possible.
 
     A new process spends three seconds of CPU on imports before it looks at its run. Runs that need another Python
-    than the daemon's, or a system other than Linux, are launched as Dagster does.
+    than the daemon's, a system other than Linux, or code that a server on another host holds, are launched as Dagster
+    does.
     """
 
     def __init__(self, inst_data: Any = None) -> None:
@@ -110,4 +112,15 @@ def _new_warm_process() -> subprocess.Popen[bytes]:
 
 def _can_fork(run: DagsterRun) -> bool:
     origin = run.job_code_origin.repository_origin if run.job_code_origin else None
-    return sys.platform == "linux" and origin is not None and origin.executable_path == sys.executable
+    same_python = origin is not None and origin.executable_path == sys.executable
+    return sys.platform == "linux" and same_python and _is_served_here(run)
+
+
+def _is_served_here(run: DagsterRun) -> bool:
+    """Whether the code comes from a server of this host. One elsewhere has files and keys of its own."""
+    if run.remote_job_origin is None:
+        return False
+    server = run.remote_job_origin.repository_origin.code_location_origin
+    if not isinstance(server, GrpcServerCodeLocationOrigin):
+        return True
+    return server.socket is not None or server.host in ("localhost", "127.0.0.1", "::1")
