@@ -10,11 +10,11 @@ from dagster import Definitions
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
-from contextgrid_dagster.drift_asset import drift_assets
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.instance import warn_of_temporary_home
 from contextgrid_dagster.jobs import bring_up_to_date_job
-from contextgrid_dagster.schedules import refresh_schedules
+from contextgrid_dagster.refreshing.drift_asset import drift_assets
+from contextgrid_dagster.refreshing.schedules import refresh_schedules
 from contextgrid_dagster.sensors import grid_sensors
 
 EXPERIMENT_VARIABLE = "CONTEXTGRID_EXPERIMENT"

@@ -15,7 +15,7 @@ from dagster import DagsterInstance
 from fsspec.implementations.local import LocalFileSystem
 from upath import UPath
 
-from contextgrid_dagster.findings import page_of
+from contextgrid_dagster.display.findings import page_of
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.records import partitions_in_grid, read_departed_records
 from contextgrid_dagster.storage import GridStore, safe_segment

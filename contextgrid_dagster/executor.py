@@ -14,8 +14,8 @@ from dagster import DagsterInstance
 from contextgrid.models.calls import Meter, count_calls
 from contextgrid_dagster.graph import Node
 from contextgrid_dagster.interrupts import interruptions
+from contextgrid_dagster.launching.processes import RunProcess
 from contextgrid_dagster.planner import Plan, Step
-from contextgrid_dagster.processes import RunProcess
 from contextgrid_dagster.records import Record
 from contextgrid_dagster.runs import Built, Order, build
 
@@ -95,7 +95,7 @@ def execute(
 
     Args:
         workers: address of a Dask scheduler, or a number of worker processes to start on this machine, that share
-            the work (see :mod:`contextgrid_dagster.workers`); by default all is built in this process.
+            the work (see :mod:`contextgrid_dagster.workers.finding`); by default all is built in this process.
         started, finished: called before and after each partition.
 
     Raises:
@@ -112,8 +112,8 @@ def execute(
             work = execution.outcomes(started)
         else:
             # Importing Dask takes half a second.
-            from contextgrid_dagster.spread import spread
-            from contextgrid_dagster.workers import open_pool
+            from contextgrid_dagster.workers.finding import open_pool
+            from contextgrid_dagster.workers.spread import spread
 
             pool = stack.enter_context(open_pool(plan.graph, instance, workers))
             work = spread(execution, pool, started, asked_to_stop)

@@ -12,7 +12,7 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.assets import Declaration, grid_assets
-from contextgrid_dagster.schedules import check_cron
+from contextgrid_dagster.refreshing.schedules import check_cron
 from contextgrid_dagster.storage import GridStore, IndexStore, storage_location
 
 

@@ -43,7 +43,7 @@ python_logs:
   python_log_level: INFO
 # A launched run is a fork of a process that has everything imported, which saves it three seconds of CPU.
 run_launcher:
-  module: contextgrid_dagster.launcher
+  module: contextgrid_dagster.launching.launcher
   class: ForkingRunLauncher
 # Runs whose process was killed are failed, not kept as started for ever.
 run_monitoring:
@@ -51,7 +51,7 @@ run_monitoring:
   poll_interval_seconds: 15
 # A backfill requests one level of the graph each time the daemon looks at it.
 run_coordinator:
-  module: contextgrid_dagster.coordinator
+  module: contextgrid_dagster.launching.coordinator
   class: PromptRunCoordinator
   config:
     dequeue_interval_seconds: 1

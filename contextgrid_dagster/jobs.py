@@ -14,7 +14,7 @@ from contextgrid_dagster.executor import WORKERS_VARIABLE, ExecutionReport, Kind
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.instance import keep_connections
 from contextgrid_dagster.planner import Plan, plan
-from contextgrid_dagster.refresh import refresh
+from contextgrid_dagster.refreshing.refresh import refresh
 from contextgrid_dagster.selection import SYNTAX
 from contextgrid_dagster.terminal import spending
 

@@ -13,9 +13,7 @@ from dagster._core.definitions.data_version import (
     get_input_data_version_tag,
 )
 
-from contextgrid_dagster.drift_asset import NAME as DRIFT_REPORTS
-from contextgrid_dagster.graph import GridGraph, Node
-from contextgrid_dagster.metadata import (
+from contextgrid_dagster.display.metadata import (
     EXPERIMENT,
     FAILED_QUESTIONS,
     FAILED_VERDICTS,
@@ -24,6 +22,8 @@ from contextgrid_dagster.metadata import (
     SETTINGS,
     SKIPPED_QUESTIONS,
 )
+from contextgrid_dagster.graph import GridGraph, Node
+from contextgrid_dagster.refreshing.drift_asset import NAME as DRIFT_REPORTS
 
 _PAGE = 500
 

@@ -19,7 +19,7 @@ from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.planner import Plan, Status, Step
 from contextgrid_dagster.records import counted
-from contextgrid_dagster.refresh import Refresh
+from contextgrid_dagster.refreshing.refresh import Refresh
 
 _STYLES = {Status.MISSING: "red", Status.STALE: "yellow", Status.POSSIBLE: "cyan", Status.CURRENT: "green"}
 _MEANINGS = {

@@ -7,8 +7,8 @@ from urllib.parse import unquote
 import pytest
 from dagster import TableMetadataValue, TableSchema, TableSchemaMetadataValue
 
+from contextgrid_dagster.display.labels import FLOW, model_kind, tags_of
 from contextgrid_dagster.graph import GridGraph, Node
-from contextgrid_dagster.labels import FLOW, model_kind, tags_of
 from contextgrid_dagster.records import read_records
 from contextgrid_dagster.storage import TableStore
 from tests.dagster_fixtures import LLM_LONG, LLM_SHORT, Bench, bench, built_bench

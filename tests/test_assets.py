@@ -24,10 +24,10 @@ from contextgrid.grid.experiment import Experiment
 from contextgrid.grid.matrix import partition_counts
 from contextgrid.stages import code_version
 from contextgrid_dagster import build_definitions
+from contextgrid_dagster.display.labels import group_of
 from contextgrid_dagster.executor import Kind, execute
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import home_of, open_instance
-from contextgrid_dagster.labels import group_of
 from contextgrid_dagster.planner import plan
 from contextgrid_dagster.records import Record, read_records
 from tests.dagster_fixtures import (

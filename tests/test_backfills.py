@@ -16,8 +16,8 @@ from contextgrid.core.fingerprint import fingerprint
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import home_of, open_instance
+from contextgrid_dagster.launching.processes import RunProcess
 from contextgrid_dagster.planner import plan
-from contextgrid_dagster.processes import RunProcess
 from tests.dagster_fixtures import EXPERIMENT, PROMPTS, write_experiment
 from tests.dagster_server import DagsterServer, dagster_server
 

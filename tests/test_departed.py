@@ -11,11 +11,11 @@ from upath import UPath
 from contextgrid.generate.drift import not_compared
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.departed import departures, remove
-from contextgrid_dagster.drift_asset import stored_drift
 from contextgrid_dagster.executor import Kind, execute
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import home_of, open_instance
 from contextgrid_dagster.planner import plan
+from contextgrid_dagster.refreshing.drift_asset import stored_drift
 from contextgrid_dagster.storage import TableStore
 from tests.dagster_fixtures import EXPERIMENT, LLM_LONG, LLM_SHORT, Bench, bench, built_bench, write_experiment
 from tests.test_dagster_cli import Terminal, terminal

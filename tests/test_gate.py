@@ -22,7 +22,7 @@ from contextgrid.grid.experiment import Experiment
 from contextgrid.models import LLMError, register_provider
 from contextgrid_dagster import build_definitions
 from contextgrid_dagster.cli import main
-from contextgrid_dagster.gate import GateReport, examine
+from contextgrid_dagster.gate.verdicts import GateReport, examine
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import home_of, open_instance
 from contextgrid_dagster.records import read_records

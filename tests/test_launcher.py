@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from dagster import DagsterRun
 
-from contextgrid_dagster.coordinator import PromptRunCoordinator
 from contextgrid_dagster.instance import open_instance
-from contextgrid_dagster.launcher import ForkingRunLauncher
-from contextgrid_dagster.processes import PROCESS_TAG, RunProcess
+from contextgrid_dagster.launching.coordinator import PromptRunCoordinator
+from contextgrid_dagster.launching.launcher import ForkingRunLauncher
+from contextgrid_dagster.launching.processes import PROCESS_TAG, RunProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux only")
 
@@ -83,7 +83,7 @@ def test_only_a_run_whose_own_process_is_gone_counts_as_dead() -> None:
 
 
 def test_the_warm_process_ends_with_its_input_and_ignores_ctrl_c() -> None:
-    command = [sys.executable, "-m", "contextgrid_dagster.warm"]
+    command = [sys.executable, "-m", "contextgrid_dagster.launching.warm"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as warm:
         assert warm.stdin is not None
         deadline = time.monotonic() + 60

@@ -34,8 +34,8 @@ from contextgrid_dagster.executor import Kind, execute
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.instance import home_of, open_instance
 from contextgrid_dagster.planner import Plan
-from contextgrid_dagster.refresh import Refresh, refresh
-from contextgrid_dagster.schedules import refresh_of
+from contextgrid_dagster.refreshing.refresh import Refresh, refresh
+from contextgrid_dagster.refreshing.schedules import refresh_of
 from tests.dagster_fixtures import Bench, new_bench, write_experiment
 from tests.loopback import KEY, Fault, Loopback, kind_of, running
 

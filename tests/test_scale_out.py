@@ -23,7 +23,7 @@ from contextgrid_dagster.executor import execute
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import POSTGRESQL_VARIABLE, home_of, open_instance
 from contextgrid_dagster.planner import plan
-from contextgrid_dagster.worker import WORKER_LOST, WORKER_TAG
+from contextgrid_dagster.workers.worker import WORKER_LOST, WORKER_TAG
 from tests.loopback import KEY, Loopback, running
 from tests.services import SECRET, Bucket, bucket, database, s3_server
 

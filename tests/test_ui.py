@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from contextgrid.grid.experiment import Experiment
+from contextgrid_dagster.display.labels import FLOW
 from contextgrid_dagster.executor import execute
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.instance import home_of, open_instance
-from contextgrid_dagster.labels import FLOW
 from contextgrid_dagster.planner import plan
 from tests.dagster_fixtures import EXPERIMENT, QUESTIONS, write_experiment
 

@@ -16,13 +16,13 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.grid.experiment import Experiment
-from contextgrid_dagster import worker, workers
 from contextgrid_dagster.executor import ExecutionReport, Kind, execute
 from contextgrid_dagster.instance import open_instance
 from contextgrid_dagster.planner import plan
-from contextgrid_dagster.pool import Pool
 from contextgrid_dagster.records import read_records
-from contextgrid_dagster.worker import WORKER_LOST, WORKER_TAG
+from contextgrid_dagster.workers import finding, worker
+from contextgrid_dagster.workers.pool import Pool
+from contextgrid_dagster.workers.worker import WORKER_LOST, WORKER_TAG
 from tests.dagster_fixtures import (
     CALLS,
     EXPERIMENT,
@@ -199,21 +199,21 @@ def killed_at_work(home: str, pid: int) -> str:
 def test_workers_that_cannot_be_are_one_clear_error(
     bench: Bench, given: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_CONNECT_SECONDS", 1)
+    monkeypatch.setattr(finding, "_CONNECT_SECONDS", 1)
     with pytest.raises(ConfigError, match=message):
         execute(bench.plan(rebuild_all=True), bench.instance, workers=given)
 
 
 def _other_version(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
-    monkeypatch.setattr(workers, "software", lambda: {**worker.software(), "pyarrow": "0.1"})
+    monkeypatch.setattr(finding, "software", lambda: {**worker.software(), "pyarrow": "0.1"})
 
 
 def _other_code(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
-    monkeypatch.setattr(workers, "software", lambda: {**worker.software(), "contextgrid": "0"})
+    monkeypatch.setattr(finding, "software", lambda: {**worker.software(), "contextgrid": "0"})
 
 
 def _other_instance(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
-    monkeypatch.setattr(workers, "records_of", lambda _: "another")
+    monkeypatch.setattr(finding, "records_of", lambda _: "another")
 
 
 def _other_store(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
@@ -244,7 +244,7 @@ def test_a_worker_that_would_work_on_something_else_is_refused(
 
 
 def test_without_a_worker_the_command_says_how_to_start_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "JOIN_SECONDS", 1)
+    monkeypatch.setattr(finding, "JOIN_SECONDS", 1)
     with (
         distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp://", dashboard_address=LOOPBACK) as empty,
         pytest.raises(ConfigError, match=r"no worker joined .* start some with: dask worker tcp://\S+ --nthreads 1"),
@@ -261,8 +261,8 @@ def test_an_instance_in_memory_cannot_be_shared(bench: Bench, scheduler: str) ->
 def test_when_nobody_is_left_what_is_in_hand_fails_and_nothing_hangs(
     bench: Bench, leaves: str, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("contextgrid_dagster.pool._LOOK_SECONDS", 1)
-    monkeypatch.setattr("contextgrid_dagster.pool.JOIN_SECONDS", 2)
+    monkeypatch.setattr("contextgrid_dagster.workers.pool._LOOK_SECONDS", 1)
+    monkeypatch.setattr("contextgrid_dagster.workers.pool.JOIN_SECONDS", 2)
     settings = {"threads_per_worker": 1, "dashboard_address": LOOPBACK, "silence_logs": logging.CRITICAL}
     with distributed.LocalCluster(n_workers=1, **settings) as cluster:
 

@@ -11,8 +11,8 @@ from contextgrid.models.calls import count_calls
 from contextgrid.report.means import cell_means
 from contextgrid_dagster.assets.declaration import Declaration
 from contextgrid_dagster.checks import check
-from contextgrid_dagster.labels import model_kind
-from contextgrid_dagster.metadata import (
+from contextgrid_dagster.display.labels import model_kind
+from contextgrid_dagster.display.metadata import (
     FAILED_QUESTIONS,
     SKIPPED_QUESTIONS,
     calls_of,
@@ -21,8 +21,8 @@ from contextgrid_dagster.metadata import (
     statuses,
     total,
 )
+from contextgrid_dagster.display.run_log import answers_in_words, means_in_words, summary, warn_of_gaps
 from contextgrid_dagster.partitions import GENERATION, RETRIEVAL
-from contextgrid_dagster.run_log import answers_in_words, means_in_words, summary, warn_of_gaps
 
 
 def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:

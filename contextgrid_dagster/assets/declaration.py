@@ -27,9 +27,9 @@ from contextgrid.settings import RunSettings
 from contextgrid.stages import code_version
 from contextgrid_dagster.automation import on_changed_content
 from contextgrid_dagster.checks import check_specs, reads_itself
-from contextgrid_dagster.descriptions import describe
-from contextgrid_dagster.labels import columns_of, group_of, tags_of
-from contextgrid_dagster.metadata import EXPERIMENT, SETTINGS
+from contextgrid_dagster.display.descriptions import describe
+from contextgrid_dagster.display.labels import columns_of, group_of, tags_of
+from contextgrid_dagster.display.metadata import EXPERIMENT, SETTINGS
 from contextgrid_dagster.partitions import GridPartitions
 from contextgrid_dagster.storage import BY_PARTITION, TableStore, storage_folder
 

@@ -9,7 +9,7 @@ from dagster import AssetExecutionContext, AssetsDefinition, MaterializeResult
 
 from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster.assets.declaration import Declaration
-from contextgrid_dagster.metadata import characters, materialised, total
+from contextgrid_dagster.display.metadata import characters, materialised, total
 
 
 def input_assets(declaration: Declaration) -> list[AssetsDefinition]:

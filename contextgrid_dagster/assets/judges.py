@@ -14,8 +14,8 @@ from contextgrid.models.calls import count_calls
 from contextgrid.report.means import cell_means, lost_metrics
 from contextgrid_dagster.assets.declaration import Declaration
 from contextgrid_dagster.checks import check
-from contextgrid_dagster.labels import model_kind
-from contextgrid_dagster.metadata import (
+from contextgrid_dagster.display.labels import model_kind
+from contextgrid_dagster.display.metadata import (
     FAILED_VERDICTS,
     LOST_METRICS,
     SKIPPED_QUESTIONS,
@@ -24,7 +24,7 @@ from contextgrid_dagster.metadata import (
     materialised,
     statuses,
 )
-from contextgrid_dagster.run_log import failed_rows, means_in_words, summary, warn_of_failures
+from contextgrid_dagster.display.run_log import failed_rows, means_in_words, summary, warn_of_failures
 
 
 def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:

@@ -11,13 +11,13 @@ from pydantic import Field
 from contextgrid import stages
 from contextgrid.report.findings import findings
 from contextgrid_dagster.assets.declaration import Declaration
-from contextgrid_dagster.findings import (
+from contextgrid_dagster.display.findings import (
     leaderboard_findings,
     lift_findings,
     write_leaderboard_report,
     write_lift_report,
 )
-from contextgrid_dagster.metadata import INPUT_VERSIONS, materialised
+from contextgrid_dagster.display.metadata import INPUT_VERSIONS, materialised
 from contextgrid_dagster.versions import combined_version, data_versions
 
 

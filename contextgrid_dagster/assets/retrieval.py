@@ -12,10 +12,10 @@ from contextgrid.index import PassageIndex
 from contextgrid.report.means import cell_means
 from contextgrid_dagster.assets.declaration import Declaration
 from contextgrid_dagster.checks import check
-from contextgrid_dagster.metadata import characters, materialised
+from contextgrid_dagster.display.metadata import characters, materialised
+from contextgrid_dagster.display.retrieval_metrics import at_headline, metrics_table
+from contextgrid_dagster.display.run_log import means_in_words, summary, warn_of_failures
 from contextgrid_dagster.partitions import CHUNKS, INDEX, PARSER, ROW
-from contextgrid_dagster.retrieval_metrics import at_headline, metrics_table
-from contextgrid_dagster.run_log import means_in_words, summary, warn_of_failures
 
 
 def retrieval_assets(declaration: Declaration) -> list[AssetsDefinition]:

@@ -92,8 +92,8 @@ def refresh(
 
     What is stored is replaced by the new answers, and drift_reports shows in Dagster what differs. This spends money.
     """
-    from contextgrid_dagster.refresh import refresh as make_refresh
-    from contextgrid_dagster.schedules import refresh_of
+    from contextgrid_dagster.refreshing.refresh import refresh as make_refresh
+    from contextgrid_dagster.refreshing.schedules import refresh_of
     from contextgrid_dagster.terminal import print_drift
 
     with opened(file, key_prefix, budget) as (graph, instance):

@@ -26,9 +26,9 @@ def gate(
 
     Exit code 1 if a check of severity error fails, or partitions are missing or stale.
     """
-    from contextgrid_dagster.gate import examine
-    from contextgrid_dagster.gate_terminal import print_gate
-    from contextgrid_dagster.junit import write_junit
+    from contextgrid_dagster.gate.junit import write_junit
+    from contextgrid_dagster.gate.terminal import print_gate
+    from contextgrid_dagster.gate.verdicts import examine
 
     with opened(file, key_prefix, read_only=True) as (graph, instance):
         report = examine(graph, instance, select or [], allow_stale=allow_stale, strict=strict)

@@ -18,8 +18,8 @@ from dagster import DagsterInstance
 
 from contextgrid.core.errors import ConfigError
 from contextgrid_dagster.graph import GridGraph
-from contextgrid_dagster.pool import JOIN_SECONDS, Pool
-from contextgrid_dagster.worker import Site, problem_here, records_of, software
+from contextgrid_dagster.workers.pool import JOIN_SECONDS, Pool
+from contextgrid_dagster.workers.worker import Site, problem_here, records_of, software
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -128,7 +128,7 @@ def software() -> Mapping[str, str]:
 
 
 def _code_hash() -> str:
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     files = sorted(file for room in (here, here.parent / "contextgrid") for file in room.rglob("*.py"))
     return hash_bytes(b"".join(hash_bytes(file.read_bytes()).encode() for file in files))
 

@@ -10,7 +10,7 @@ from dagster import AssetExecutionContext
 
 from contextgrid.models.meter import Meter
 from contextgrid.score.statistics import Mean
-from contextgrid_dagster.metadata import shorten, statuses
+from contextgrid_dagster.display.metadata import shorten, statuses
 
 _SHOWN_FAILURES = 20
 _LONGEST_REASON = 200

@@ -13,7 +13,7 @@ from dagster import DagsterInstance
 from contextgrid.generate.judging import OFFLINE
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.runs import Built, Order
-from contextgrid_dagster.worker import WORKER_LOST, Site, build_here, close_unfinished
+from contextgrid_dagster.workers.worker import WORKER_LOST, Site, build_here, close_unfinished
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -8,9 +8,9 @@ from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from contextgrid.core.fingerprint import fingerprint
 from contextgrid.generate.drift import DriftReport
 from contextgrid_dagster.assets.declaration import Declaration
+from contextgrid_dagster.display.labels import group_of, tags_of
+from contextgrid_dagster.display.metadata import Number, measured
 from contextgrid_dagster.graph import GridGraph
-from contextgrid_dagster.labels import group_of, tags_of
-from contextgrid_dagster.metadata import Number, measured
 
 NAME = "drift_reports"
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from contextgrid.checks.settings import Severity
 from contextgrid.checks.verdict import Outcome
 from contextgrid.core.markup import for_terminal
-from contextgrid_dagster.gate import GateReport
+from contextgrid_dagster.gate.verdicts import GateReport
 from contextgrid_dagster.graph import Node
 from contextgrid_dagster.records import counted
 

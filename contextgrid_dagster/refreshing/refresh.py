@@ -19,11 +19,17 @@ from contextgrid.generate.drift import DriftReport, corrected, drift_report, not
 from contextgrid.models.calls import begin_repetition, count_calls, spent
 from contextgrid_dagster.assets.declaration import CALL_MODELS
 from contextgrid_dagster.calls import begun
-from contextgrid_dagster.drift_asset import stored_drift
 from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.planner import Plan, plan_for
-from contextgrid_dagster.readings import COMPARED, StoredCell, compared_metrics, read_cells, why_not_comparable
+from contextgrid_dagster.refreshing.drift_asset import stored_drift
+from contextgrid_dagster.refreshing.readings import (
+    COMPARED,
+    StoredCell,
+    compared_metrics,
+    read_cells,
+    why_not_comparable,
+)
 from contextgrid_dagster.selection import select
 
 _INTERRUPTED = "the refresh was interrupted before"

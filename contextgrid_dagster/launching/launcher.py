@@ -14,7 +14,7 @@ from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, Lau
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 from dagster._serdes import serialize_value
 
-from contextgrid_dagster.processes import RunProcess
+from contextgrid_dagster.launching.processes import RunProcess
 
 
 class ForkingRunLauncher(DefaultRunLauncher):
@@ -106,7 +106,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
 
 
 def _new_warm_process() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "contextgrid_dagster.warm"]
+    command = [sys.executable, "-m", "contextgrid_dagster.launching.warm"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

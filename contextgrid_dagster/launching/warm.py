@@ -1,9 +1,9 @@
-"""A process that has everything imported and forks itself for each run: ``python -m contextgrid_dagster.warm``.
+"""A process that has all imports done and forks itself for each run: ``python -m contextgrid_dagster.launching.warm``
 
 Its imports cost three seconds once; a fork of it is ready in a hundredth of one. It loads no definitions: each
 fork does, so that it sees the experiment as it is then. It has no threads and no connections, which a fork
-could not share. :mod:`contextgrid_dagster.launcher` starts it and talks to it: each line on its standard input
-is a run to start, each line on its standard output the number of the process that executes it. It ends
+could not share. :mod:`contextgrid_dagster.launching.launcher` starts it and talks to it: each line on its standard
+input is a run to start, each line on its standard output the number of the process that executes it. It ends
 when its input does, after the last run.
 """
 

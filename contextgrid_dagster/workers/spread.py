@@ -12,7 +12,7 @@ from contextgrid_dagster.planner import Plan, Step
 from contextgrid_dagster.runs import Order
 
 if TYPE_CHECKING:
-    from contextgrid_dagster.pool import Pool
+    from contextgrid_dagster.workers.pool import Pool
 
 _LOOK_EVERY = 0.5  # seconds after which an interruption is noticed while workers work
 

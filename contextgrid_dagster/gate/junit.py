@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from contextgrid.checks.verdict import Outcome, Verdict
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.markup import visible
-from contextgrid_dagster.gate import Examined, GateReport
+from contextgrid_dagster.gate.verdicts import Examined, GateReport
 
 
 def write_junit(report: GateReport, path: Path) -> None:

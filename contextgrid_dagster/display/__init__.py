@@ -1,0 +1,1 @@
+"""What Dagster shows of the assets: descriptions, labels, metadata, charts and pages, lines of run logs."""

@@ -1,0 +1,1 @@
+"""The verdicts of all checks on what is stored, for a terminal and for CI."""

@@ -1,0 +1,1 @@
+"""How launched runs start and end: as forks of a warm process, looked at often."""

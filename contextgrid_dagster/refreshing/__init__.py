@@ -1,0 +1,1 @@
+"""Answering and judging once more on a schedule, and reporting what drifted."""
