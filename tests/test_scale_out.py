@@ -32,7 +32,7 @@ __all__ = ["bucket", "database", "s3_server"]
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "handbook"
 UNFINISHED = [DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED]
 T = TypeVar("T")
-DEADLINE = 240.0  # for a machine that is busy with other tests
+DEADLINE = 480.0  # for a machine that is busy with other tests
 
 
 @pytest.mark.slow
