@@ -67,9 +67,12 @@ def _quiet() -> Any:
 
 
 @pytest.fixture
-def bucket(s3_server: tuple[str, Counter[str]], monkeypatch: pytest.MonkeyPatch) -> Bucket:
+def bucket(s3_server: tuple[str, Counter[str]], monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """An empty bucket that this process reaches."""
     import boto3
+    from s3fs import S3FileSystem
+
+    S3FileSystem.clear_instance_cache()  # it would keep the connection to the server of other tests
 
     url, requests = s3_server
     environment = {
@@ -83,7 +86,8 @@ def bucket(s3_server: tuple[str, Counter[str]], monkeypatch: pytest.MonkeyPatch)
     name = f"team-{uuid.uuid4().hex}"
     boto3.client("s3", endpoint_url=url).create_bucket(Bucket=name)
     requests.clear()
-    return Bucket(f"s3://{name}", environment, requests)
+    yield Bucket(f"s3://{name}", environment, requests)
+    S3FileSystem.clear_instance_cache()
 
 
 @contextmanager
