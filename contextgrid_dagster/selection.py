@@ -38,7 +38,8 @@ def _one(graph: GridGraph, selection: str) -> set[Node]:
         if node.asset in assets and (not colon or fnmatchcase(node.partition or "", pattern))
     }
     if not nodes:
-        example = graph.partitions(assets[0])[0]
+        example = next((key for asset in assets for key in graph.partitions(asset) if key), None)
         hint = f"its keys look like {example}" if example else "it has no partitions"
-        raise ConfigError(f"selection {selection!r}: no partition of {name} matches {pattern!r}; {hint}")
+        asset = "any asset" if assets[1:] else assets[0]
+        raise ConfigError(f"selection {selection!r}: no partition of {asset} matches {pattern!r}; {hint}")
     return nodes | (graph.ancestors(nodes) if above else set()) | (graph.descendants(nodes) if below else set())

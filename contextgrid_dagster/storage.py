@@ -8,9 +8,9 @@ import os
 import uuid
 import zipfile
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -25,6 +25,8 @@ from contextgrid.core.fingerprint import fingerprint
 if TYPE_CHECKING:
     from contextgrid.grid.experiment import Experiment
     from contextgrid.index import PassageIndex
+
+T = TypeVar("T")
 
 STORAGE_VARIABLE = "CONTEXTGRID_STORAGE"
 # Set in an input's metadata: the input is always a mapping from partition key to content, however many there are.
@@ -189,6 +191,19 @@ class GridStore(UPathIOManager):
             loaded = pool.map(lambda key: self._load_partition_from_path(context, key, paths[key]), keys)
             return {key: content for key, content in zip(keys, loaded, strict=True) if content is not None}
 
+    def load_or_set_aside(self, path: UPath, load: Callable[[UPath], T]) -> T:
+        """What is stored at a path; a damaged file is moved away, so that the next plan has its partition again.
+
+        Raises:
+            StageError: if the file is damaged.
+        """
+        try:
+            return load(path)
+        except StageError as error:
+            aside = path.with_name(f".{path.name}.damaged")
+            self.fs.mv(path.path, aside.path)
+            raise StageError(f"{error}; it was moved to {aside.name}, and the next run builds it again") from error
+
     def write(self, path: UPath, content: bytes) -> None:
         """Store bytes so that a reader finds the old file or the new one, whole."""
         if self._appears_whole:
@@ -226,7 +241,7 @@ class TableStore(GridStore):
         context.add_output_metadata({"dagster/row_count": obj.num_rows, "size": size_in_words(len(content))})
 
     def load_from_path(self, context: InputContext, path: UPath) -> pa.Table:
-        return self.load_table(path)
+        return self.load_or_set_aside(path, self.load_table)
 
     def version_in(self, path: UPath, end: bytes) -> str | None:
         # A Parquet file ends with what describes it, the length of that in four bytes, and PAR1.
@@ -255,11 +270,16 @@ class TableStore(GridStore):
         return content
 
     def load_table(self, path: UPath) -> pa.Table:
-        """A stored table, as it was written."""
+        """A stored table, as it was written.
+
+        Raises:
+            StageError: if the file is damaged.
+        """
+        content = self.read(path)
         try:
-            table = pq.ParquetFile(pa.BufferReader(self.read(path))).read(use_threads=False)
-        except pa.ArrowException as error:
-            raise StageError(f"{path} is damaged ({error}); bring it up to date to build it again") from error
+            table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+        except (OSError, pa.ArrowException) as error:
+            raise StageError(f"{path} is damaged ({error})") from error
         return table.replace_schema_metadata(None)
 
 
@@ -288,7 +308,7 @@ class IndexStore(GridStore):
         return comment.decode() or None
 
     def load_from_path(self, context: InputContext, path: UPath) -> PassageIndex:
-        return self.load_index(path)
+        return self.load_or_set_aside(path, self.load_index)
 
     def load_index(self, path: UPath) -> PassageIndex:
         """A stored index, as it was built."""

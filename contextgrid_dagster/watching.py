@@ -18,6 +18,8 @@ from contextgrid_dagster.planner import Plan, plan
 
 # A file younger than this may be one of several that are being saved.
 SETTLING_SECONDS = 5
+# Stored files that vanished or were damaged show in no fingerprint: they are looked for less often.
+LOOK_AGAIN_SECONDS = 600
 _UNDER_WAY = [
     DagsterRunStatus.QUEUED,
     DagsterRunStatus.NOT_STARTED,
@@ -33,11 +35,15 @@ class Cursor:
 
     Attributes:
         seen: fingerprint of the files and of Dagster's records when a plan was last made.
+        looked: when that was, in seconds since 1970.
+        said: what came of it, in words.
         basis: fingerprint of the inputs and settings when something was last asked for.
         asked: short fingerprints of the partitions that were asked for on that basis.
     """
 
     seen: str = ""
+    looked: float = 0.0
+    said: str = ""
     basis: str = ""
     asked: tuple[str, ...] = ()
 
@@ -46,7 +52,13 @@ class Cursor:
         """A cursor as it was written; a new one where there is none or it is of another kind."""
         try:
             kept = json.loads(text or "{}")
-            return cls(str(kept["seen"]), str(kept["basis"]), tuple(map(str, kept["asked"])))
+            return cls(
+                str(kept["seen"]),
+                float(kept["looked"]),
+                str(kept["said"]),
+                str(kept["basis"]),
+                tuple(map(str, kept["asked"])),
+            )
         except (KeyError, TypeError, ValueError):
             return cls()
 
@@ -88,8 +100,8 @@ class Watcher:
             return Finding(cursor, waiting=busy)
         files = list(_files(self._graph.experiment.watched_paths))
         seen = _fingerprint(files, _last_event(self._graph, instance))
-        if seen == cursor.seen:
-            return Finding(cursor, waiting="no file changed since the last look")
+        if seen == cursor.seen and 0 <= time.time() - cursor.looked < LOOK_AGAIN_SECONDS:
+            return Finding(cursor, waiting=f"no file changed since the last look: {cursor.said}")
         if any(0 <= time.time() - changed < SETTLING_SECONDS for _, changed, _ in files):
             return Finding(cursor, waiting="files are being saved; looking again at the next tick")
         return self._plan(instance, seen, cursor)
@@ -97,8 +109,10 @@ class Watcher:
     def _plan(self, instance: DagsterInstance, seen: str, before: Cursor) -> Finding:
         planned = plan(self._graph, instance, self._selections)
         pending = planned.pending
+        now = time.time()
         if not pending:
-            return Finding(Cursor(seen), waiting=f"all {len(planned.steps)} partitions are up to date")
+            waiting = f"all {len(planned.steps)} partitions are up to date"
+            return Finding(Cursor(seen, now, waiting), waiting=waiting)
         versions = [self._graph.code_version(name) for name in self._graph.names]
         basis = _fingerprint(sorted((str(node), version) for node, version in planned.state.inputs.items()), versions)
         asked = tuple(_fingerprint(str(step.node))[:8] for step in pending)
@@ -107,8 +121,9 @@ class Watcher:
             left = f"{pending[0].node} ({'; '.join(pending[0].reasons)})"
             more = f" and {len(pending) - 1} more" if len(pending) > 1 else ""
             waiting = f"the last run left {left}{more}; launch bring_up_to_date to try again"
-            return Finding(replace(before, seen=seen), waiting=waiting)
-        return Finding(Cursor(seen, basis, asked), planned)
+            return Finding(replace(before, seen=seen, looked=now, said=waiting), waiting=waiting)
+        said = f"a run was launched for {len(pending)} partitions"
+        return Finding(Cursor(seen, now, said, basis, asked), planned)
 
 
 def under_way(graph: GridGraph, instance: DagsterInstance) -> str | None:

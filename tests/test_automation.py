@@ -102,6 +102,18 @@ def test_keep_current_asks_once_for_what_an_edit_changed(bench: Bench) -> None:
     assert "up to date" in ticks.tick()
 
 
+def test_a_stored_file_that_vanished_is_noticed_at_the_next_close_look(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = Ticks(bench, "keep_current")
+    ticks.tick()
+    graph = bench.graph()
+    graph.tables.path_of(graph.key("lexical_scores"), graph.partitions("lexical_scores")[0]).unlink()
+    assert "no file changed since the last look: all " in ticks.tick()
+    monkeypatch.setattr("contextgrid_dagster.watching.LOOK_AGAIN_SECONDS", 0)
+    assert isinstance(ticks.tick(), list)
+
+
 def test_an_edit_that_is_taken_back_and_made_again_is_asked_for_again(bench: Bench) -> None:
     ticks = Ticks(bench, "keep_current")
     ticks.tick()

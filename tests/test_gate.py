@@ -22,6 +22,7 @@ from contextgrid.grid.experiment import Experiment
 from contextgrid.models import LLMError, register_provider
 from contextgrid_dagster import build_definitions
 from contextgrid_dagster.cli import main
+from contextgrid_dagster.executor import Kind
 from contextgrid_dagster.gate.verdicts import GateReport, examine
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import home_of, open_instance
@@ -351,7 +352,42 @@ def test_where_nothing_was_built_everything_is_missing_and_nothing_is_made(
     assert code == 1
     assert "corpus: missing, never built" in out
     assert not (folder / ".contextgrid").exists()
-    assert command(capsys, "gate", folder / "experiment.yaml", "--allow-stale")[0] == 0
+    code, out, _ = command(capsys, "gate", folder / "experiment.yaml", "--allow-stale")
+    assert (code, "nothing was examined" in " ".join(out.split())) == (1, True)
+
+
+def test_a_table_that_is_damaged_inside_closes_the_gate_and_is_built_again_by_the_next_run(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, node = bench.graph(), Node("answers", SHORT)
+    path = Path(str(graph.tables.path_of(graph.key("answers"), SHORT)))
+    whole, before = path.read_bytes(), graph.tables.stored(graph.key("answers"), [SHORT])
+    path.write_bytes(whole[:4] + b"\xff" * 100 + whole[104:])
+    assert not bench.plan().pending
+    junit = tmp_path / "gate.xml"
+    code, out, _ = command(capsys, "gate", bench.file, "--allow-stale", "--junit", junit)
+    assert code == 1
+    assert "is damaged" in " ".join(out.split())
+    assert [key for key, case in cases(junit).items() if case.find("failure") is not None]
+    report = bench.materialise(f"lexical_scores:{SHORT}", rebuild_all=True)
+    (failed,) = report.of_kind(Kind.FAILED)
+    assert "the next run builds it again" in failed.reason
+    assert bench.reasons()[node] == ("its stored file is gone",)
+    assert bench.materialise().success
+    assert graph.tables.stored(graph.key("answers"), [SHORT]) == before
+    assert command(capsys, "gate", bench.file, f"--select=answers:{SHORT}")[0] == 0
+
+
+def test_another_kind_of_table_where_answers_should_be_closes_the_gate(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = bench.graph()
+    answers, scores = (
+        Path(str(graph.tables.path_of(graph.key(name), SHORT))) for name in ("answers", "lexical_scores")
+    )
+    shutil.copy(scores, answers)
+    code, out, _ = command(capsys, "gate", bench.file, "--allow-stale")
+    assert (code, "its checks could not be made" in " ".join(out.split())) == (1, True)
 
 
 def test_failed_questions_are_for_the_checks_to_judge(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pyarrow.compute as pc
 import pytest
 from dagster import (
     AssetKey,
@@ -31,9 +32,10 @@ from contextgrid.grid.experiment import Experiment
 from contextgrid_dagster import build_definitions
 from contextgrid_dagster.cli import main
 from contextgrid_dagster.executor import Kind, execute
-from contextgrid_dagster.graph import GridGraph
+from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import home_of, open_instance
 from contextgrid_dagster.planner import Plan
+from contextgrid_dagster.records import read_records
 from contextgrid_dagster.refreshing.refresh import Refresh, refresh
 from contextgrid_dagster.refreshing.schedules import refresh_of
 from tests.dagster_fixtures import Bench, new_bench, write_experiment
@@ -487,3 +489,33 @@ def test_repetitions_without_fresh_calls_are_refused(bench: Bench) -> None:
 def test_a_refresh_changes_no_version(bench: Bench) -> None:
     bench.edit("experiment.yaml", 'cron: "30 4 * * 1"', 'cron: "0 5 * * 2", repetitions: 3')
     assert not bench.plan().pending
+
+
+def test_repetitions_do_not_hide_a_change_from_the_check_that_compares_with_the_last_materialisation(
+    bench: Bench, server: Loopback
+) -> None:
+    replies = iter(range(1000))
+    server.reply_for = lambda prompt: None if kind_of(prompt) == "rating" else f"{RIGHT} {next(replies)} [1]"
+    graph = bench.graph()
+    before = {cell: _scores(graph, str(cell)) for cell in graph.partitions("answers") if "short" in str(cell)}
+    refreshed(bench, "llm__short*", repetitions=2)
+    records = read_records(graph, bench.instance)
+    for cell, earlier in before.items():
+        noted = float(str(records[Node("lexical_scores", cell)].materialization.metadata["answer_change"].value))
+        assert noted == pytest.approx(_scores(graph, str(cell)) - earlier, abs=1e-6)
+        assert noted > 0.1
+    assert not bench.plan().pending
+
+
+RIGHT = "Within thirty days of purchase, or on the next working day. Number"
+
+
+def _scores(graph: GridGraph, cell: str) -> float:
+    return float(pc.mean(graph.load("lexical_scores", cell)["answer_quality"]).as_py())
+
+
+def test_an_experiment_that_only_replays_is_not_refreshed(bench: Bench, server: Loopback) -> None:
+    bench.edit("experiment.yaml", "{k: 2,", "{k: 2, calls: replay,")
+    with pytest.raises(ConfigError, match="is replay"):
+        refreshed(bench)
+    assert not server.requests

@@ -109,6 +109,8 @@ def _print_states(console: Console, report: GateReport) -> None:
 def _summary(report: GateReport) -> str:
     errors, warnings = (counted(len(report.failures(severity)), what) for severity, what in _NAMES.items())
     pending = len(report.not_current)
+    if report.is_empty:
+        return "[red]The gate is closed[/]: nothing is stored of what was selected, so nothing was examined."
     state = "all up to date" if not pending else f"{counted(pending, 'partition')} missing or stale"
     word = "[green]The gate is open[/]" if report.success else "[red]The gate is closed[/]"
     return f"{word}: {errors}, {warnings}, {state}."

@@ -10,15 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from dagster import DagsterInstance
 
 from contextgrid.checks.answer_metric import Change, scored_by
 from contextgrid.checks.settings import Severity
 from contextgrid.checks.stages import READS, Built, checks_of, verdicts
-from contextgrid.checks.verdict import Outcome, Verdict
+from contextgrid.checks.verdict import Finding, Outcome, Verdict
 from contextgrid.core.errors import StageError
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.planner import Plan, Status, Step, plan
+
+# The verdict on a partition whose own table, or one that its checks read, cannot be used.
+READABLE = "readable"
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,13 @@ class GateReport:
     def success(self) -> bool:
         """Whether nothing closes the gate."""
         found = (verdict for examined in self.partitions for verdict in examined.verdicts)
-        return not any(map(self.is_objection, found)) and (self.allow_stale or not self.not_current)
+        held = not self.is_empty and (self.allow_stale or not self.not_current)
+        return held and not any(map(self.is_objection, found))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is stored of what was selected, as where a cache was not restored: nothing was examined."""
+        return all(examined.step.status is Status.MISSING for examined in self.partitions)
 
     def counts(self) -> dict[tuple[str, str], Counter[Outcome]]:
         """How many verdicts of each check, by asset and check, came out how."""
@@ -117,9 +127,11 @@ def _verdicts(planned: Plan, step: Step) -> tuple[Verdict, ...]:
     change = Change.read(values, run) if node.asset == scored_by(run) else None
     try:
         tables = {name: graph.load(name, _partition(name, node)) for name in READS[node.asset]}
-    except (OSError, StageError):
-        return ()  # what it was built from is gone, which its own state says
-    return tuple(verdicts(node.asset, Built(tables, int(values.get("passages", 0)), change), settings, run))
+        return tuple(verdicts(node.asset, Built(tables, int(values.get("passages", 0)), change), settings, run))
+    except (OSError, StageError, KeyError, pa.ArrowException) as error:
+        # KeyError: it is another kind of table, as one that somebody else wrote there.
+        found = Finding(f"its checks could not be made: {type(error).__name__}: {error}")
+        return (Verdict(READABLE, Outcome.FAILED, "error", (found,)),)
 
 
 def _partition(name: str, node: Node) -> str | None:

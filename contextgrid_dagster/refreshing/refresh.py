@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from dagster import AssetMaterialization, DagsterInstance
 
+from contextgrid.checks.answer_metric import scored_by
 from contextgrid.core.errors import ConfigError
 from contextgrid.generate.drift import DriftReport, corrected, drift_report, not_compared
 from contextgrid.models.calls import begin_repetition, count_calls, spent
@@ -86,6 +87,8 @@ def refresh(
     """
     if repetitions < 1:
         raise ConfigError(f"repetitions must be at least 1, got {repetitions}")
+    if graph.experiment.run.calls == "replay":
+        raise ConfigError("run.calls (or CONTEXTGRID_CALLS) is replay, which makes no calls; a refresh is nothing but")
     begin = time.perf_counter()
     with count_calls() as meter:
         outcomes, drifts = _Refreshing(graph, instance, select(graph, selections), run, budget).work(
@@ -116,16 +119,20 @@ class _Refreshing:
         asked = [node for node in graph.nodes if node in chosen and node.asset in CALL_MODELS]
         self._cells = list(dict.fromkeys(str(node.partition) for node in asked if graph.calls_model(node)))
         self._outcomes: list[Outcome] = []
+        self._scores: dict[Node, bytes] = {}
 
     def work(
         self, repetitions: int, record: Callable[[AssetMaterialization], object]
     ) -> tuple[list[Outcome], list[DriftReport]]:
         changes = self._bring_up_to_date_above()
+        self._remember_scores()
         fresh = begun(self._graph, budget=self._left, fresh=True)
         before: dict[str, StoredCell] = {}
         after: list[_Repetition] = []
         for repetition in range(repetitions):
             begin_repetition(fresh.experiment.run.call_settings)
+            if repetition:
+                self._put_back_scores(self._chosen)
             planned = self._planned(fresh, first=repetition == 0, last=repetition == repetitions - 1)
             if repetition == 0:
                 before = read_cells(planned.state, self._cells)
@@ -158,6 +165,22 @@ class _Refreshing:
             self._spend(normal)
         return dict(planned.state.changes)
 
+    def _remember_scores(self) -> None:
+        """Keep the scores that the cells had: a check compares new ones with those it finds stored."""
+        asset, tables = scored_by(self._graph.experiment.run), self._graph.tables
+        nodes = [node for node in self._chosen if node.asset == asset and str(node.partition) in self._cells]
+        paths = {node: tables.path_of(self._graph.key(asset), node.partition) for node in nodes}
+        self._scores = {node: tables.read(path) for node, path in paths.items() if tables.fs.exists(path.path)}
+
+    def _put_back_scores(self, nodes: frozenset[Node]) -> None:
+        """Store the earlier scores again before others replace them, so that repetitions do not hide a fall.
+
+        Until then the planner sees that the file is not the one that was recorded, and builds it again.
+        """
+        for node in nodes & self._scores.keys():
+            path = self._graph.tables.path_of(self._graph.key(node.asset), node.partition)
+            self._graph.tables.write(path, self._scores[node])
+
     def _planned(self, fresh: GridGraph, *, first: bool, last: bool) -> Plan:
         """A repetition: cells each time, what is above them the first time only, and what is below them the last."""
         above = self._graph.ancestors(node for node in self._graph.nodes if node.asset in _REPEATED)
@@ -176,6 +199,7 @@ class _Refreshing:
         chosen = frozenset(self._graph.descendants(failed | short) - (failed - short)) & self._chosen
         if not chosen:
             return
+        self._put_back_scores(chosen)
         normal = self._graph.calling(budget_usd=self._left, mode="normal")
         planned = plan_for(begun(normal), self._instance, chosen)
         if planned.pending:

@@ -24,7 +24,7 @@ from contextgrid_dagster.workers.worker import Site, problem_here, records_of, s
 if TYPE_CHECKING:
     from distributed import Client
 
-_ADDRESS = re.compile(r"[a-z]+://[^\s/]+:\d+/?")
+_ADDRESS = re.compile(r"(?:tcp|tls|ws|wss)://[^\s/]+:\d+/?")
 _CONNECT_SECONDS = 10
 
 
@@ -73,21 +73,26 @@ def _cluster(number: int) -> Iterator[str]:
 
     # The profile of what workers do costs a fifth of their time: the calls inside a run are deep.
     quick = dask.config.set({"distributed.worker.profile.enabled": False})
-    with (
-        quick,
-        LocalCluster(
-            n_workers=number,
-            threads_per_worker=1,
-            # Dask would serve its state to the whole network.
-            dashboard_address="127.0.0.1:0",
-            worker_dashboard_address="127.0.0.1:0",
-            # A worker that Dask stops for its memory is started again for the same work; the machine decides instead.
-            memory_limit=0,
-            silence_logs=logging.CRITICAL,
-            # Ctrl-C in a terminal reaches every process; they are stopped by this one.
-            preload="import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
-        ) as cluster,
-    ):
+    with quick, ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(
+                LocalCluster(
+                    n_workers=number,
+                    threads_per_worker=1,
+                    # Dask would serve its state to the whole network.
+                    dashboard_address="127.0.0.1:0",
+                    worker_dashboard_address="127.0.0.1:0",
+                    # A worker that Dask stops for its memory is started again for the same work; the machine decides.
+                    memory_limit=0,
+                    silence_logs=logging.CRITICAL,
+                    # Ctrl-C in a terminal reaches every process; they are stopped by this one.
+                    preload="import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
+                )
+            )
+        except (OSError, RuntimeError) as error:
+            raise ConfigError(
+                f"{number} worker processes could not be started: {error}; try again with fewer"
+            ) from None
         yield cluster.scheduler_address
 
 
