@@ -35,13 +35,13 @@ def print_leaderboard(console: Console, leaderboard: pa.Table, limit: int = 12, 
     generates = lines[0]["generation"] is not None
     table = Table(title=_title(leaderboard, cells), title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
-    table.add_column("retrieval", overflow="fold", min_width=20)
+    table.add_column("retrieval", overflow="fold", min_width=14)
     if generates:
-        table.add_column("generation", overflow="fold")
+        table.add_column("generation", overflow="fold", min_width=10)
     table.add_column(_header(lines[0]["headline"]), justify="right")
     if generates:
         table.add_column(_header(lines[0]["answer_metric"]), justify="right", max_width=9)
-        table.add_column("gain [95 % interval]", justify="right", min_width=21)
+        table.add_column("gain [95 % interval]", justify="right", no_wrap=True)
     for line in lines:
         name = rows[line["retrieval"]] + (" (baseline)" if line["baseline"] else "")
         shown = [f"{line['rank']:>3} {'≈' if line['best'] else ' '}", for_terminal(name)]

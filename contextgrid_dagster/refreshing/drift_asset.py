@@ -36,6 +36,7 @@ def drift_assets(declaration: Declaration) -> list[AssetSpec]:
         description=_DESCRIPTION,
         kinds={"python", "parquet"},
         tags=tags_of(declaration.experiment.name, calls_models=False),
+        metadata={"dagster/uri": str(declaration.tables.folder_of(declaration.key(NAME), partitioned=True))},
     )
     return [spec]
 
@@ -67,7 +68,7 @@ def stored_drift(graph: GridGraph, report: DriftReport) -> AssetMaterialization:
             "report": MetadataValue.md(report.to_markdown()),
             "drifted": report.drifted,
             **measured(numbers),
-            "path": MetadataValue.path(str(path)),
+            "path": MetadataValue.path(graph.tables.name_of(key, report.cell, path)),
             **graph.declaration.made_for(graph.declaration.partitions.cell, report.cell),
         },
         tags={DATA_VERSION_TAG: fingerprint(table)},
