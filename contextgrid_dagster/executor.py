@@ -37,7 +37,7 @@ class Outcome:
     """What became of one partition, and why if it was not built.
 
     ``failed`` and ``skipped`` say what of it failed, and what the budget did not cover; the next plan has it again.
-    ``lost`` names the judge metrics of which every verdict failed.
+    ``lost`` names the judge metrics of which every verdict failed, ``failed_checks`` the checks that it did not pass.
     """
 
     node: Node
@@ -47,6 +47,7 @@ class Outcome:
     failed: str | None = None
     skipped: str | None = None
     lost: str | None = None
+    failed_checks: tuple[str, ...] = ()
 
     @property
     def unfinished(self) -> str:
@@ -171,7 +172,15 @@ class Execution:
         record = Record(built.materialization)
         self.plan.state.built(node, record)
         kind = Kind.UNCHANGED if before is not None and record.version == before.version else Kind.BUILT
-        return Outcome(node, kind, built.seconds, failed=record.failed, skipped=record.skipped, lost=record.lost)
+        return Outcome(
+            node,
+            kind,
+            built.seconds,
+            failed=record.failed,
+            skipped=record.skipped,
+            lost=record.lost,
+            failed_checks=built.failed_checks,
+        )
 
     def settle(self, outcome: Outcome) -> Outcome:
         """Take note of what became of a partition, for those that are built from it."""

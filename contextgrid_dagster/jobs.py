@@ -16,7 +16,7 @@ from contextgrid_dagster.instance import keep_connections
 from contextgrid_dagster.planner import Plan, plan
 from contextgrid_dagster.refreshing.refresh import refresh
 from contextgrid_dagster.selection import SYNTAX
-from contextgrid_dagster.terminal import spending
+from contextgrid_dagster.terminal import failed_checks, spending
 
 
 class BringUpToDate(Config):
@@ -57,8 +57,8 @@ def bring_up_to_date_job(graph: GridGraph) -> JobDefinition:
             report = run(_planned(graph, context.instance, config))
         for asset, counts in report.counts().items():
             context.log.info(f"{asset}: " + ", ".join(f"{count} {kind}" for kind, count in counts.items()))
-        if (spent := spending(report.calls)) is not None:
-            context.log.info(spent)
+        for said in filter(None, (failed_checks(report), spending(report.calls))):
+            context.log.info(said)
         if not report.success:
             raise Failure(_shortfall(report))
 

@@ -30,11 +30,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Built:
-    """What a run gave: a materialisation, or the reason why there is none; and how many seconds it took."""
+    """What a run gave: a materialisation, or the reason why there is none; seconds, and names of failed checks."""
 
     materialization: AssetMaterialization | None = None
     reason: str | None = None
     seconds: float = 0.0
+    failed_checks: tuple[str, ...] = ()
 
 
 def build(
@@ -63,7 +64,9 @@ def build(
     if reason is not None:
         return Built(reason=reason, seconds=seconds)
     (materialization,) = result.asset_materializations_for_node(_op(graph, order.node))
-    return Built(materialization, seconds=seconds)
+    evaluations = result.get_asset_check_evaluations()
+    failed = tuple(evaluation.check_name for evaluation in evaluations if not evaluation.passed)
+    return Built(materialization, seconds=seconds, failed_checks=failed)
 
 
 def _run(

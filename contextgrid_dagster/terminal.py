@@ -137,8 +137,8 @@ def print_report(console: Console, report: ExecutionReport) -> None:
     runs = len(report.of_kind(Kind.BUILT, Kind.UNCHANGED, Kind.FAILED))
     console.print(f"{runs} runs in {report.seconds:.1f} s", highlight=False)
     spent = spending(report.calls)
-    if spent is not None:
-        console.print(spent, highlight=False)
+    for line in filter(None, (failed_checks(report), spent)):
+        console.print(line, highlight=False)
 
 
 def print_drift(console: Console, found: Refresh) -> None:
@@ -155,6 +155,15 @@ def print_drift(console: Console, found: Refresh) -> None:
         table.add_row(f"{for_terminal(columns[column])} [dim]|[/] {for_terminal(rows[row])}", said)
     console.print(table)
     console.print(f"{found.summary[0].upper()}{found.summary[1:]}.", highlight=False)
+
+
+def failed_checks(report: ExecutionReport) -> str | None:
+    """Which checks how many partitions did not pass, in words; ``None`` if there are none."""
+    failed = Counter(check for outcome in report.outcomes for check in outcome.failed_checks)
+    if not failed:
+        return None
+    named = ", ".join(f"{check} ({count})" for check, count in failed.most_common())
+    return f"Checks that partitions did not pass: {named}. contextgrid-dagster gate says which and why."
 
 
 def spending(calls: Meter) -> str | None:

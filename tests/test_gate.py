@@ -405,6 +405,15 @@ def test_failed_questions_are_for_the_checks_to_judge(bench: Bench, capsys: pyte
 # The command
 
 
+def test_materialize_says_which_checks_partitions_did_not_pass(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.edit("prompts/short.txt", "Sentinel", "Now fail on it. Sentinel")
+    code, out, _ = command(capsys, "materialize", bench.file)
+    assert code == 0
+    assert "Checks that partitions did not pass: questions_answered (" in " ".join(out.split())
+
+
 def test_warnings_count_only_if_strict(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = command(capsys, "gate", bench.file)
     assert code == 0
