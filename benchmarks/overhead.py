@@ -4,7 +4,7 @@ Run with ``python -m benchmarks.overhead [process] [job] [backfill] [--grid 6x4]
 and ``job`` on both grids. The grids have three short documents and three questions, so that next to all of the
 time is spent on runs, records and files.
 
-- ``process``: ``contextgrid-dagster materialize`` of everything, planning included, imports excluded.
+- ``process``: ``contextgrid-dagster materialize`` of everything, planning and the imports of the stages (two seconds) included.
 - ``job``: the job ``bring_up_to_date``, launched through the web server and the daemon of a real deployment.
 - ``backfill``: a backfill of all assets in Dagster itself, as the UI starts it. Takes minutes.
 
