@@ -13,7 +13,8 @@ from dagster._core.definitions.data_version import (
     get_input_data_version_tag,
 )
 
-from contextgrid_dagster.display.metadata import (
+from contextgrid_dagster.graph import GridGraph, Node
+from contextgrid_dagster.notes import (
     EXPERIMENT,
     FAILED_QUESTIONS,
     FAILED_VERDICTS,
@@ -22,7 +23,6 @@ from contextgrid_dagster.display.metadata import (
     SETTINGS,
     SKIPPED_QUESTIONS,
 )
-from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.refreshing.drift_asset import NAME as DRIFT_REPORTS
 
 _PAGE = 500

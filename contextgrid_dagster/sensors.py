@@ -16,8 +16,8 @@ from dagster import (
     sensor,
 )
 
-from contextgrid_dagster.display.metadata import EXPERIMENT
 from contextgrid_dagster.graph import GridGraph
+from contextgrid_dagster.notes import EXPERIMENT
 from contextgrid_dagster.planner import Plan
 from contextgrid_dagster.watching import Cursor, Finding, Watcher
 

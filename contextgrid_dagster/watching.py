@@ -7,12 +7,12 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 
 from dagster import AssetKey, DagsterEventType, DagsterInstance, DagsterRunStatus, EventRecordsFilter, RunsFilter
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
+from contextgrid.core.fingerprint import hash_bytes
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.planner import Plan, plan
 
@@ -178,4 +178,4 @@ def _content(path: Path) -> bytes:
 
 
 def _fingerprint(*values: object) -> str:
-    return blake2b(repr(values).encode(), digest_size=16).hexdigest()
+    return hash_bytes(repr(values).encode())

@@ -19,7 +19,7 @@ from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.instance import home_of, open_instance
 from contextgrid_dagster.planner import Plan, plan
 
-__all__ = ["CALLS", "Bench", "bench", "built_bench", "new_bench"]
+__all__ = ["CALLS", "Bench", "bench", "built_bench", "copied_bench", "new_bench"]
 
 DOCUMENTS = {
     "refunds.md": "# Refunds\n\nRefunds are paid within thirty days of purchase.\n\nGift cards are never refunded.\n",
@@ -171,6 +171,14 @@ def new_bench(folder: Path, text: str = EXPERIMENT) -> Iterator[Bench]:
         yield Bench(folder, instance)
 
 
+@contextmanager
+def copied_bench(built: Path, folder: Path) -> Iterator[Bench]:
+    """A copy of an experiment's folder, with all that was built in it."""
+    shutil.copytree(built, folder)
+    with open_instance(home_of(Experiment.load(folder / "experiment.yaml"))) as instance:
+        yield Bench(folder, instance)
+
+
 _built: list[Path] = []
 
 
@@ -194,7 +202,5 @@ def bench(built_bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """An experiment that was built completely."""
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.delenv("CONTEXTGRID_STORAGE", raising=False)
-    folder = tmp_path / "bench"
-    shutil.copytree(built_bench, folder)
-    with open_instance(home_of(Experiment.load(folder / "experiment.yaml"))) as instance:
-        yield Bench(folder, instance)
+    with copied_bench(built_bench, tmp_path / "bench") as copied:
+        yield copied

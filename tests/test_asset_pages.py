@@ -45,10 +45,10 @@ def test_every_column_is_described_and_is_a_column_of_what_is_stored(bench: Benc
         assert {c.name.replace("@k", "@3") for c in schema.columns} <= set(stored)
 
 
-def test_only_assets_that_call_models_are_tagged_as_costly(bench: Bench) -> None:
+def test_only_assets_that_call_paid_models_are_tagged_as_costly(bench: Bench) -> None:
     costly = {a.key.path[-1] for a in bench.graph().assets if "calls_models" in a.specs_by_key[a.key].tags}
     assert costly == {"answers"}
-    assert tags_of("a b/" + "c" * 80, calls_models=False) == {"experiment": "a_b_" + "c" * 59}
+    assert tags_of("a b/" + "c" * 80, costs_money=False) == {"experiment": "a_b_" + "c" * 59}
     assert (model_kind(["openai:a", "openai:b"]), model_kind(["openai:a", "x:b"]), model_kind([])) == (
         "openai",
         "model",

@@ -18,16 +18,14 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetC
 from dagster._core.event_api import PartitionKeyFilter
 
 from contextgrid.core.markup import as_text
-from contextgrid.grid.experiment import Experiment
 from contextgrid.models import LLMError, register_provider
 from contextgrid_dagster import build_definitions
 from contextgrid_dagster.cli import main
 from contextgrid_dagster.executor import Kind
 from contextgrid_dagster.gate.verdicts import GateReport, examine
 from contextgrid_dagster.graph import GridGraph, Node
-from contextgrid_dagster.instance import home_of, open_instance
 from contextgrid_dagster.records import read_records
-from tests.dagster_fixtures import Bench, new_bench
+from tests.dagster_fixtures import Bench, copied_bench, new_bench
 
 TAGGED = "q9<script>alert(1)</script>\x1b[31m"
 FACTS = ["Alpha", "Bravo", "Charlie", "Delta", "Echo", "Foxtrot", "Golf", "Hotel"]
@@ -119,10 +117,8 @@ def built_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bench(built_folder: Path, tmp_path: Path) -> Iterator[Bench]:
     """An experiment of one row and two columns that was built completely."""
-    folder = tmp_path / "bench"
-    shutil.copytree(built_folder, folder)
-    with open_instance(home_of(Experiment.load(folder / "experiment.yaml"))) as instance:
-        yield Bench(folder, instance)
+    with copied_bench(built_folder, tmp_path / "bench") as copied:
+        yield copied
 
 
 def evaluations(instance: DagsterInstance, graph: GridGraph) -> dict[tuple[Node, str], AssetCheckEvaluation]:

@@ -21,7 +21,6 @@ from dagster_shared.serdes import serialize_value
 
 from contextgrid.core.fingerprint import fingerprint
 from contextgrid.core.tables import JUDGE_SCORES
-from contextgrid.grid.experiment import Experiment
 from contextgrid.grid.matrix import partition_counts
 from contextgrid.models import LLMError, register_provider
 from contextgrid.models.reply import Reply
@@ -31,10 +30,9 @@ from contextgrid_dagster.cli import main
 from contextgrid_dagster.costs import describe_costs, estimate_plan
 from contextgrid_dagster.executor import ExecutionReport, Kind, execute
 from contextgrid_dagster.graph import Node
-from contextgrid_dagster.instance import home_of, open_instance
 from contextgrid_dagster.planner import plan
 from contextgrid_dagster.records import read_records
-from tests.dagster_fixtures import Bench, new_bench, write_experiment
+from tests.dagster_fixtures import Bench, copied_bench, new_bench, write_experiment
 from tests.loopback import KEY, Fault, Loopback, kind_of, reply_to, running
 
 JUDGED = """\
@@ -134,10 +132,8 @@ def built_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bench(built_folder: Path, tmp_path: Path) -> Iterator[Bench]:
     """The judged experiment, built completely."""
-    folder = tmp_path / "bench"
-    shutil.copytree(built_folder, folder)
-    with open_instance(home_of(Experiment.load(folder / "experiment.yaml"))) as instance:
-        yield Bench(folder, instance)
+    with copied_bench(built_folder, tmp_path / "bench") as copied:
+        yield copied
 
 
 def run(bench: Bench, *selections: str, fresh: bool = False, **options: Any) -> ExecutionReport:

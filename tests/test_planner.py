@@ -16,9 +16,9 @@ from dagster._core.definitions.data_version import CODE_VERSION_TAG, DATA_VERSIO
 from contextgrid.core.errors import ConfigError, EvalSetError
 from contextgrid.grid.experiment import Experiment
 from contextgrid.grid.matrix import partition_counts
-from contextgrid_dagster.display.metadata import EXPERIMENT as EXPERIMENT_NOTE
-from contextgrid_dagster.display.metadata import INPUT_VERSIONS, SETTINGS
 from contextgrid_dagster.graph import GridGraph, Node
+from contextgrid_dagster.notes import EXPERIMENT as EXPERIMENT_NOTE
+from contextgrid_dagster.notes import INPUT_VERSIONS, SETTINGS
 from contextgrid_dagster.planner import GridState, Status, plan
 from contextgrid_dagster.selection import select
 from contextgrid_dagster.versions import combined_version, dagster_input_version

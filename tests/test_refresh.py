@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -33,12 +32,11 @@ from contextgrid_dagster import build_definitions
 from contextgrid_dagster.cli import main
 from contextgrid_dagster.executor import Kind, execute
 from contextgrid_dagster.graph import GridGraph, Node
-from contextgrid_dagster.instance import home_of, open_instance
 from contextgrid_dagster.planner import Plan
 from contextgrid_dagster.records import read_records
 from contextgrid_dagster.refreshing.refresh import Refresh, refresh
 from contextgrid_dagster.refreshing.schedules import refresh_of
-from tests.dagster_fixtures import Bench, new_bench, write_experiment
+from tests.dagster_fixtures import Bench, copied_bench, new_bench, write_experiment
 from tests.loopback import KEY, Fault, Loopback, kind_of, running
 
 SETTINGS = """\
@@ -98,10 +96,8 @@ def built_folder(_server: Loopback, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def bench(server: Loopback, built_folder: Path, tmp_path: Path) -> Iterator[Bench]:
     """The experiment, built completely."""
-    folder = tmp_path / "bench"
-    shutil.copytree(built_folder, folder)
-    with open_instance(home_of(Experiment.load(folder / "experiment.yaml"))) as instance:
-        yield Bench(folder, instance)
+    with copied_bench(built_folder, tmp_path / "bench") as copied:
+        yield copied
 
 
 def refreshed(bench: Bench, *columns: str, repetitions: int = 1, budget: float | None = None) -> Refresh:

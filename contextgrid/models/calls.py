@@ -78,10 +78,15 @@ def open_model(
     return metered
 
 
+def is_free(spec: str) -> bool:
+    """Whether a model answers in this process and costs nothing, as the offline reader does."""
+    return bool(getattr(build_model(spec), "free", False))
+
+
 def has_price(spec: str, calls: CallSettings) -> bool:
     """Whether it is known what a model's calls cost. Models that may follow a script are not asked for a price."""
     built = build_model(spec)
-    if is_ordered(built) or getattr(built, "free", False):
+    if is_ordered(built) or is_free(spec):
         return True
     return CostModel({name: Price(*price) for name, *price in calls.prices}).price(built.name) is not None
 

@@ -12,16 +12,9 @@ from contextgrid.report.means import cell_means
 from contextgrid_dagster.assets.declaration import Declaration
 from contextgrid_dagster.checks import check
 from contextgrid_dagster.display.labels import model_kind
-from contextgrid_dagster.display.metadata import (
-    FAILED_QUESTIONS,
-    SKIPPED_QUESTIONS,
-    calls_of,
-    materialised,
-    means,
-    statuses,
-    total,
-)
+from contextgrid_dagster.display.metadata import calls_of, materialised, means, statuses, total
 from contextgrid_dagster.display.run_log import answers_in_words, means_in_words, summary, warn_of_gaps
+from contextgrid_dagster.notes import FAILED_QUESTIONS, SKIPPED_QUESTIONS
 from contextgrid_dagster.partitions import GENERATION, RETRIEVAL
 
 

@@ -22,14 +22,14 @@ from contextgrid.core.errors import ConfigError
 from contextgrid.core.matrix import Matrix
 from contextgrid.grid.experiment import Experiment
 from contextgrid.grid.matrix import judges
-from contextgrid.models import build_model
+from contextgrid.models.calls import is_free
 from contextgrid.settings import RunSettings
 from contextgrid.stages import code_version
 from contextgrid_dagster.automation import on_changed_content
 from contextgrid_dagster.checks import check_specs, reads_itself
 from contextgrid_dagster.display.descriptions import describe
 from contextgrid_dagster.display.labels import columns_of, group_of, tags_of
-from contextgrid_dagster.display.metadata import EXPERIMENT, SETTINGS
+from contextgrid_dagster.notes import EXPERIMENT, SETTINGS
 from contextgrid_dagster.partitions import GridPartitions
 from contextgrid_dagster.storage import BY_PARTITION, TableStore, storage_folder
 
@@ -108,7 +108,7 @@ class Declaration:
                 group_name=group_of(name, self.key_prefix),
                 kinds={kind, "parquet"} if name != "index" else {kind},
                 description=describe(name, function.__doc__),
-                tags=tags_of(self.experiment.name, calls_models=self._calls_models(name)),
+                tags=tags_of(self.experiment.name, costs_money=self.costs_money(name)),
                 metadata=self._metadata(name, partitions),
                 code_version=code_version(name, self.run, self.matrix),
                 partitions_def=partitions,
@@ -117,16 +117,17 @@ class Declaration:
                 automation_condition=on_changed_content if ins else None,
                 check_specs=check_specs(self, name, partitions),
                 required_resource_keys={self.resource("tables")} if reads_itself(self, name) else None,
-                pool=MODEL_POOL if self.pooled and self._calls_out(name) else None,
+                pool=MODEL_POOL if self.pooled and name in CALL_MODELS and self.costs_money(name) else None,
             )(function)
 
         return declare
 
-    def _calls_out(self, name: str) -> bool:
-        """Whether an asset calls any model that is not free: one that answers in this process waits for nobody."""
-        columns = {column.model for column in self.matrix.columns if column.model is not None}
-        models = {"answers": columns, "judge_scores": set(self.judges.values())}.get(name, set())
-        return any(not getattr(build_model(model), "free", False) for model in models)
+    def costs_money(self, name: str) -> bool:
+        """Whether building any partition of an asset calls a model or service that is not free."""
+        if name in ("index", "retrieved_ids"):
+            return any(row.index_is_hosted if name == "index" else row.retrieval_is_hosted for row in self.matrix.rows)
+        models = {"answers": self.models, "judge_scores": self.judges.values()}.get(name, ())
+        return not all(map(is_free, models))
 
     def read(self, name: str, mapping: PartitionMapping | None = None) -> AssetIn:
         """An input that reads one partition of an asset."""
@@ -153,11 +154,6 @@ class Declaration:
     def models(self) -> tuple[str, ...]:
         """Specs of the models that answer."""
         return tuple(dict.fromkeys(column.model for column in self.matrix.columns if column.model is not None))
-
-    def _calls_models(self, name: str) -> bool:
-        if name in ("index", "retrieved_ids"):
-            return any(row.index_is_hosted if name == "index" else row.retrieval_is_hosted for row in self.matrix.rows)
-        return name == "judge_scores" or (name == "answers" and bool(self.models))
 
     def _metadata(self, name: str, partitions: PartitionsDefinition | None) -> dict[str, Any]:
         columns = columns_of(name, self.run)

@@ -15,16 +15,9 @@ from contextgrid.report.means import cell_means, lost_metrics
 from contextgrid_dagster.assets.declaration import Declaration
 from contextgrid_dagster.checks import check
 from contextgrid_dagster.display.labels import model_kind
-from contextgrid_dagster.display.metadata import (
-    FAILED_VERDICTS,
-    LOST_METRICS,
-    SKIPPED_QUESTIONS,
-    Number,
-    calls_of,
-    materialised,
-    statuses,
-)
+from contextgrid_dagster.display.metadata import Number, calls_of, materialised, statuses
 from contextgrid_dagster.display.run_log import failed_rows, means_in_words, summary, warn_of_failures
+from contextgrid_dagster.notes import FAILED_VERDICTS, LOST_METRICS, SKIPPED_QUESTIONS
 
 
 def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:

@@ -17,7 +17,8 @@ from contextgrid_dagster.display.findings import (
     write_leaderboard_report,
     write_lift_report,
 )
-from contextgrid_dagster.display.metadata import INPUT_VERSIONS, materialised
+from contextgrid_dagster.display.metadata import materialised
+from contextgrid_dagster.notes import INPUT_VERSIONS
 from contextgrid_dagster.versions import combined_version, data_versions
 
 

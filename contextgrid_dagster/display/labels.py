@@ -56,10 +56,10 @@ def group_of(asset: str, key_prefix: str | None = None) -> str:
     return f"{key_prefix.replace('-', '_')}_{name}" if key_prefix else name
 
 
-def tags_of(experiment: str, *, calls_models: bool) -> dict[str, str]:
+def tags_of(experiment: str, *, costs_money: bool) -> dict[str, str]:
     """The experiment's name as far as a tag can hold it, and whether building the asset may cost money."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", experiment)[:_LONGEST_TAG].strip("_.-")
-    return ({"experiment": name} if name else {}) | ({"calls_models": "may_cost_money"} if calls_models else {})
+    return ({"experiment": name} if name else {}) | ({"calls_models": "may_cost_money"} if costs_money else {})
 
 
 def model_kind(models: Iterable[str]) -> str:

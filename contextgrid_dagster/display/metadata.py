@@ -1,4 +1,4 @@
-"""What a materialisation shows in Dagster: numbers that become plots, a preview, and notes for the planner.
+"""What a materialisation shows in Dagster: numbers that become plots, and a preview.
 
 Texts of prompts, documents and answers never appear here; previews show how long they are.
 """
@@ -26,15 +26,6 @@ from contextgrid.core.tables import VOLATILE
 from contextgrid.models.meter import Meter
 from contextgrid.report.means import cell_means
 from contextgrid_dagster.checks import Checked
-
-# Entries that the planner reads back.
-EXPERIMENT = "experiment"
-SETTINGS = "settings"
-FAILED_QUESTIONS = "failed_questions"
-FAILED_VERDICTS = "failed_verdicts"
-LOST_METRICS = "lost_metrics"
-SKIPPED_QUESTIONS = "skipped_questions"
-INPUT_VERSIONS = "inputs/"
 
 PREVIEW_ROWS = 5
 _PREVIEW_CHARACTERS = 120

@@ -35,7 +35,7 @@ def drift_assets(declaration: Declaration) -> list[AssetSpec]:
         group_name=group_of(NAME, declaration.key_prefix),
         description=_DESCRIPTION,
         kinds={"python", "parquet"},
-        tags=tags_of(declaration.experiment.name, calls_models=False),
+        tags=tags_of(declaration.experiment.name, costs_money=False),
         metadata={"dagster/uri": str(declaration.tables.folder_of(declaration.key(NAME), partitioned=True))},
     )
     return [spec]

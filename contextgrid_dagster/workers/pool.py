@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dagster import DagsterInstance
 
-from contextgrid.generate.judging import OFFLINE
+from contextgrid.models.calls import is_free
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.runs import Built, Order
 from contextgrid_dagster.workers.worker import WORKER_LOST, Site, build_here, close_unfinished
@@ -54,8 +54,8 @@ class Pool:
             return False
         if not self._graph.calls_model(node):
             return True
-        column = str(node.partition).partition("|")[0]
-        return node.asset == "answers" and str(self._graph.experiment.matrix.column(column).model).startswith(OFFLINE)
+        model = self._graph.experiment.matrix.column(str(node.partition).partition("|")[0]).model
+        return node.asset == "answers" and model is not None and is_free(model)
 
     def submit(self, order: Order) -> None:
         """Have a partition built."""
