@@ -2,154 +2,47 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow.compute as pc
 import pytest
 from dagster import (
     AssetKey,
-    DagsterEventType,
-    DagsterInstance,
-    DefaultScheduleStatus,
-    ExecuteInProcessResult,
-    RunRequest,
-    build_schedule_context,
 )
-from dagster._utils.schedules import schedule_execution_time_iterator
 from dagster_shared.serdes import serialize_value
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.fingerprint import fingerprint
-from contextgrid.grid.experiment import Experiment
-from contextgrid_dagster import build_definitions
 from contextgrid_dagster.cli import main
-from contextgrid_dagster.executor import Kind, execute
+from contextgrid_dagster.executor import execute
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.planner import Plan
 from contextgrid_dagster.records import read_records
-from contextgrid_dagster.refreshing.refresh import Refresh, refresh
-from contextgrid_dagster.refreshing.schedules import refresh_of
-from tests.dagster_fixtures import Bench, copied_bench, new_bench, write_experiment
-from tests.loopback import KEY, Fault, Loopback, kind_of, running
+from contextgrid_dagster.refreshing.refresh import refresh
+from tests.dagster_fixtures import Bench, new_bench
+from tests.drifting_experiment import (
+    JUDGE,
+    QUESTIONS,
+    ROWS,
+    SETTINGS,
+    answers_about,
+    bench,
+    built_folder,
+    changed,
+    launched,
+    llm_cells,
+    logs_of,
+    noted,
+    refreshed,
+    server,
+    upstream,
+)
+from tests.loopback import KEY, Fault, Loopback, kind_of
 
-SETTINGS = """\
-name: drifting
-corpus: documents
-evalset: questions.jsonl
-prompts: {short: prompts/short.txt, long: prompts/long.txt}
-grid:
-  parser: markdown
-  chunker: ["recursive:60", "recursive:200"]
-  index: bm25
-  embedder: null
-  generator: [extractive, llm]
-  prompt: [short, long]
-run:
-  {k: 2, max_tokens: 20, cutoffs: [1, 3], headline: recall@3, resamples: 200, retries: 0, model: "SPEC",
-   judge: {metrics: [], rubric: [groundedness]},
-   refresh: {cron: "30 4 * * 1", timezone: Europe/Berlin, columns: "llm__short*"}}
-"""
-JUDGE = "judge: {metrics: [], rubric: [groundedness]}"
-ROWS, QUESTIONS = 2, 3
-
-
-@pytest.fixture(scope="module")
-def _server() -> Iterator[Loopback]:
-    pytest.importorskip("litellm", reason="hosted models need litellm: pip install 'contextgrid-dagster[llm]'")
-    with running() as server:
-        yield server
-
-
-@pytest.fixture
-def server(_server: Loopback, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
-    """The one server of all these tests, as it behaved when the experiment was built."""
-    for name in ("DAGSTER_HOME", "CONTEXTGRID_STORAGE", "CONTEXTGRID_LEDGER", "CONTEXTGRID_CALLS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("contextgrid.models.retrying._FIRST_WAIT", 0.02)
-    _server.clear()
-    yield _server
-    _server.reply_for = _server.fault_for = None
-
-
-@pytest.fixture(scope="module")
-def built_folder(_server: Loopback, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("drifting")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("DAGSTER_HOME", "CONTEXTGRID_STORAGE", "CONTEXTGRID_LEDGER", "CONTEXTGRID_CALLS"):
-            patch.delenv(name, raising=False)
-        patch.setenv("OPENAI_API_KEY", KEY)
-        with new_bench(folder, SETTINGS.replace("SPEC", _server.spec)) as fresh:
-            report = fresh.materialise()
-            assert report.success, report.of_kind(Kind.FAILED)
-    return folder
-
-
-@pytest.fixture
-def bench(server: Loopback, built_folder: Path, tmp_path: Path) -> Iterator[Bench]:
-    """The experiment, built completely."""
-    with copied_bench(built_folder, tmp_path / "bench") as copied:
-        yield copied
-
-
-def refreshed(bench: Bench, *columns: str, repetitions: int = 1, budget: float | None = None) -> Refresh:
-    """What ``contextgrid-dagster refresh`` does."""
-    graph = bench.graph()
-    return refresh(
-        graph,
-        bench.instance,
-        refresh_of(graph.experiment, columns or ["*"])[0],
-        run=lambda planned: execute(planned, bench.instance),
-        record=bench.instance.report_runless_asset_event,
-        repetitions=repetitions,
-        budget=budget,
-    )
-
-
-def launched(bench: Bench, **config: Any) -> ExecuteInProcessResult:
-    """The job, as it is launched from the UI with this configuration."""
-    job = build_definitions(bench.file).resolve_job_def("bring_up_to_date")
-    run_config = {"ops": {"bring_up_to_date_op": {"config": config}}}
-    return job.execute_in_process(run_config=run_config, instance=bench.instance, raise_on_error=False)
-
-
-def answers_about(words: str, reply: str = "Quite another reply [1]") -> Any:
-    """Makes the server answer questions that hold some words otherwise."""
-
-    def reply_for(prompt: str) -> str | None:
-        question = prompt.rsplit("Question: ", 1)[-1]
-        return reply if kind_of(prompt) == "answer" and words in question else None
-
-    return reply_for
-
-
-def changed(found: Refresh) -> dict[str, tuple[str, ...]]:
-    return {drift.cell: drift.answers.changed for drift in found.drifts if drift.answers.changed}
-
-
-def llm_cells(graph: GridGraph) -> set[str]:
-    return {str(cell) for cell in graph.partitions("answers") if str(cell).startswith("llm")}
-
-
-def noted(instance: DagsterInstance, cell: str) -> dict[str, Any]:
-    """What Dagster shows of a cell's last drift report."""
-    records = instance.fetch_materializations(AssetKey("drift_reports"), limit=100).records
-    found = next(record.asset_materialization for record in records if record.partition_key == cell)
-    assert found is not None
-    return {name: value.value for name, value in found.metadata.items()}
-
-
-def logs_of(result: ExecuteInProcessResult, instance: DagsterInstance) -> list[tuple[str | int, str]]:
-    return [(entry.level, entry.user_message) for entry in instance.all_logs(result.run_id)]
-
+__all__ = ["bench", "built_folder", "server", "upstream"]
 
 # What drifted
 
@@ -407,84 +300,6 @@ def test_embeddings_are_not_refreshed(server: Loopback, tmp_path: Path) -> None:
         embedded = [text for request in server.requests if "input" in request for text in request["input"]]
         assert embedded
         assert all("parcels" in text.lower() for text in embedded)
-
-
-# The schedule and the settings
-
-
-def test_the_schedule_asks_for_what_the_experiment_says(bench: Bench, server: Loopback) -> None:
-    definitions = build_definitions(bench.file)
-    schedule = definitions.resolve_schedule_def("refresh")
-    assert schedule.default_status is DefaultScheduleStatus.STOPPED
-    assert "spends money" in str(schedule.description)
-    monday = datetime(2025, 3, 31, 4, 30, tzinfo=ZoneInfo("Europe/Berlin"))  # summer time began the day before
-    start = datetime(2025, 3, 29, tzinfo=ZoneInfo("UTC")).timestamp()
-    ticks = schedule_execution_time_iterator(start, schedule.cron_schedule, schedule.execution_timezone)
-    assert next(ticks) == monday
-    context = build_schedule_context(scheduled_execution_time=monday)
-    (request,) = schedule.evaluate_tick(context).run_requests or ()
-    assert isinstance(request, RunRequest)
-    job = definitions.resolve_job_def(str(schedule.job_name))
-    assert job.execute_in_process(run_config=request.run_config, instance=bench.instance).success
-    assert server.kinds()["answer"] == ROWS * QUESTIONS
-    assert all(prompt.startswith("Sentinel short") for prompt in server.prompts if kind_of(prompt) == "answer")
-    assert len(bench.instance.fetch_materializations(AssetKey("drift_reports"), limit=100).records) == ROWS
-
-
-def test_the_schedule_and_the_reports_are_told_apart_by_key_prefix(bench: Bench) -> None:
-    definitions = build_definitions(bench.file, key_prefix="a-b")
-    assert definitions.resolve_schedule_def("a_b_refresh").job_name == "a_b_bring_up_to_date"
-    graph = definitions.resolve_asset_graph()
-    key = AssetKey(["a-b", "drift_reports"])
-    assert not graph.get(key).is_executable
-    assert graph.get(key).parent_keys == {AssetKey(["a-b", n]) for n in ("answers", "lexical_scores", "judge_scores")}
-    assert graph.get(key).group_name == "a_b_5_findings"
-
-
-def test_grids_that_generate_nothing_have_neither(tmp_path: Path) -> None:
-    text = SETTINGS.replace("[extractive, llm]", "null").replace("prompt: [short, long]", "").replace("SPEC", "x:y")
-    text = re.sub(r",\n   refresh.*", "}", text).replace('model: "x:y",', "")
-    definitions = build_definitions(write_experiment(tmp_path, text))
-    assert AssetKey("drift_reports") not in definitions.resolve_asset_graph().get_all_asset_keys()
-    assert not list(definitions.schedules or ())
-    with pytest.raises(ConfigError, match="nothing to refresh"):
-        refresh_of(Experiment.load(tmp_path / "experiment.yaml"))
-
-
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ('{cron: "0 4 * *"}', "run.refresh.cron: '0 4 * *' is no schedule"),
-        ('{cron: "61 4 * * *"}', "run.refresh.cron: '61 4 * * *' is no schedule"),
-        ('{cron: "0 0 30 2 *"}', "run.refresh.cron: '0 0 30 2 *' is no schedule"),
-        ("{columns: all}", "'run.refresh.cron' is missing"),
-        ('{cron: "@daily", timezone: Europe/Berln}', "did you mean 'Europe/Berlin'?"),
-        ('{cron: "@daily", timezone: "../etc/passwd"}', "write an IANA name"),
-        ('{cron: "@daily", columns: llm__shrt}', "did you mean 'llm__short__offline-reader'?"),
-        ('{cron: "@daily", columns: extractive}', "run.refresh.columns: no column that a model answers"),
-        ('{cron: "@daily", columns: []}', "run.refresh.columns: write all, or a list"),
-        ('{cron: "@daily", repetitions: 0}', "run.refresh.repetitions"),
-        ('{cron: "@daily", repetition: 2}', "did you mean 'repetitions'?"),
-    ],
-)
-def test_a_mistaken_refresh_is_refused_with_the_mend(tmp_path: Path, written: str, message: str) -> None:
-    text = SETTINGS.replace("SPEC", "offline:reader").replace(JUDGE, "judge: null")
-    file = write_experiment(tmp_path, re.sub(r"refresh: \{.*\}\}", f"refresh: {written}}}", text))
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        build_definitions(file)
-
-
-def test_repetitions_without_fresh_calls_are_refused(bench: Bench) -> None:
-    result = launched(bench, repetitions=2)
-    assert not result.success
-    assert "needs fresh: true" in serialize_value(
-        [event for event in result.all_events if event.event_type is DagsterEventType.STEP_FAILURE]
-    )
-
-
-def test_a_refresh_changes_no_version(bench: Bench) -> None:
-    bench.edit("experiment.yaml", 'cron: "30 4 * * 1"', 'cron: "0 5 * * 2", repetitions: 3')
-    assert not bench.plan().pending
 
 
 def test_repetitions_do_not_hide_a_change_from_the_check_that_compares_with_the_last_materialisation(
