@@ -1,8 +1,9 @@
 """What the assets cost beside the work in them: CPU, wall time and runs for each cell of a grid without a model.
 
-Run with ``python -m benchmarks.overhead [process] [job] [backfill] [--grid 6x4] [--grid 20x5]``; by default ``process``
-and ``job`` on both grids. The grids have three short documents and three questions, so that next to all of the
-time is spent on runs, records and files.
+Run with ``python -m benchmarks.overhead``, then any of ``process``, ``job`` and ``backfill`` (by default the first
+two), ``--grid 6x4`` or ``--grid 20x5`` (by default both), ``--without-checks``, which switches all checks off, and
+``--stock``, which launches runs with Dagster's own launcher and queue. The grids have three short documents and three
+questions, so that next to all of the time is spent on runs, records and files.
 
 - ``process``: ``contextgrid-dagster materialize`` of everything, planning and the imports of the stages included.
 - ``job``: the job ``bring_up_to_date``, launched through the web server and the daemon of a real deployment.
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import yaml
 
 from tests.dagster_fixtures import write_experiment
 from tests.dagster_server import DagsterServer, dagster_server
@@ -71,6 +73,28 @@ def write_grid(folder: Path, rows: int, columns: int) -> Path:
         names=json.dumps(names),
     )
     return write_experiment(folder, text)
+
+
+def switch_checks_off(file: Path) -> None:
+    """Have nothing checked."""
+    from contextgrid.checks import CheckSettings
+
+    none = ", ".join(f"{name}: null" for name in CheckSettings.model_fields)
+    file.write_text(f"{file.read_text()}checks: {{{none}}}\n")
+
+
+def write_stock_home(file: Path) -> None:
+    """Make the experiment's Dagster home, without what this project adds to how runs are launched."""
+    from contextgrid.grid.experiment import Experiment
+    from contextgrid_dagster.instance import home_of, open_instance
+
+    home = home_of(Experiment.load(file))
+    with open_instance(home):
+        pass
+    settings = yaml.safe_load((home / "dagster.yaml").read_text())
+    for own in ("run_launcher", "run_coordinator", "run_monitoring"):
+        del settings[own]
+    (home / "dagster.yaml").write_text(yaml.safe_dump(settings))
 
 
 def in_one_process(file: Path) -> Cost:
@@ -145,6 +169,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ways", nargs="*", choices=[*WAYS, []], default=[])
     parser.add_argument("--grid", action="append", choices=list(GRIDS))
+    parser.add_argument("--without-checks", action="store_true")
+    parser.add_argument("--stock", action="store_true")
     arguments = parser.parse_args()
     os.environ.pop("DAGSTER_HOME", None)
     os.environ.pop("CONTEXTGRID_STORAGE", None)
@@ -158,7 +184,12 @@ def main() -> None:
         rows, columns = GRIDS[grid]
         for way in arguments.ways or WAYS[:2]:
             with tempfile.TemporaryDirectory() as folder:
-                cost: Any = measure[way](write_grid(Path(folder) / grid, rows, columns))
+                file = write_grid(Path(folder) / grid, rows, columns)
+                if arguments.without_checks:
+                    switch_checks_off(file)
+                if arguments.stock:
+                    write_stock_home(file)
+                cost: Any = measure[way](file)
             cells = rows * columns
             print(
                 f"{grid:6} {way:9} {cells:5} {cost.runs:5} {cost.cpu / cells:11.2f} {cost.wall / cells:12.2f}"

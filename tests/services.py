@@ -90,14 +90,20 @@ def bucket(s3_server: tuple[str, Counter[str]], monkeypatch: pytest.MonkeyPatch)
     S3FileSystem.clear_instance_cache()
 
 
+def postgresql_server() -> str:
+    """The URL that CONTEXTGRID_TEST_POSTGRESQL names, of a database on which a test may make its own."""
+    url = os.environ.get("CONTEXTGRID_TEST_POSTGRESQL")
+    if url is None:
+        pytest.skip("set CONTEXTGRID_TEST_POSTGRESQL to the URL of a database")
+    return url
+
+
 @contextmanager
 def new_database() -> Iterator[str]:
     """A new database of the PostgreSQL server that CONTEXTGRID_TEST_POSTGRESQL names; gives its URL without driver."""
     import sqlalchemy
 
-    url = os.environ.get("CONTEXTGRID_TEST_POSTGRESQL")
-    if url is None:
-        pytest.skip("set CONTEXTGRID_TEST_POSTGRESQL to the URL of a database")
+    url = postgresql_server()
     name = f"test_{uuid.uuid4().hex}"
     engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:

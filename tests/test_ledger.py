@@ -22,6 +22,7 @@ from contextgrid.models.ledger_sql import SqlLedger
 from contextgrid.models.ledger_sqlite import SqliteLedger
 from contextgrid.models.reply import Reply
 from tests.loopback import KEY, running
+from tests.services import postgresql_server
 
 Opener = Callable[[], Ledger]
 
@@ -50,9 +51,7 @@ def postgresql() -> Iterator[str]:
     """An empty schema of the PostgreSQL database that CONTEXTGRID_TEST_POSTGRESQL names."""
     import sqlalchemy
 
-    url = os.environ.get("CONTEXTGRID_TEST_POSTGRESQL")
-    if url is None:
-        pytest.skip("set CONTEXTGRID_TEST_POSTGRESQL to the URL of a database")
+    url = postgresql_server()
     schema = f"ledger_{uuid.uuid4().hex}"  # tests run side by side
     engine = sqlalchemy.create_engine(url)
     with engine.begin() as connection:
@@ -207,6 +206,7 @@ def test_a_forked_process_uses_connections_of_its_own(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from contextgrid.models.calls import CallSettings, map_in_order, open_model
+from tests.services import postgresql_server
 spec, ledger, concurrency = sys.argv[1], sys.argv[2], int(sys.argv[3])
 llm = open_model(spec, calls=CallSettings(ledger=ledger, concurrency=concurrency), stage="answers")
 replies = map_in_order(llm, llm.complete, [f"question {number}" for number in range(80)])
