@@ -187,7 +187,7 @@ def print_addresses(console: Console, graph: GridGraph, base: str) -> None:
         pages |= {"the matrix": page("answers", "?view=partitions")}
     job = graph.declaration.resource("bring_up_to_date")
     pages |= {"bring it up to date": f"{base}/jobs, then {job}"}
-    console.print("Dagster UI, ready in about ten seconds. Ctrl-C stops it.")
+    console.print('Dagster UI, there when "Serving dagster-webserver" is printed. Ctrl-C stops it.')
     for what, address in pages.items():
         console.print(f"  {what:<20} {address}", highlight=False, soft_wrap=True)
 
