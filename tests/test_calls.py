@@ -21,6 +21,7 @@ from contextgrid.models.calls import (
     ReplayMiss,
     begin_run,
     count_calls,
+    is_free,
     is_ordered,
     map_in_order,
     open_model,
@@ -351,6 +352,11 @@ def test_the_offline_reader_is_free_and_leaves_the_ledger_alone(ledger: str) -> 
     llm = open_model("offline:reader", calls=CallSettings(ledger=ledger, budget_usd=0), stage="answers")
     llm.complete("Passages:\n[1] a\nRefunds take thirty days.\n\nQuestion: How long do refunds take?")
     assert (llm.meter.calls, llm.meter.usd, llm.is_paid) == (1, 0.0, False)
+
+
+def test_a_model_that_only_another_process_knows_is_not_taken_to_be_free() -> None:
+    free = {model: is_free(model) for model in ("offline:reader", "openai:gpt-4o-mini", "registered-elsewhere:m")}
+    assert free == {"offline:reader": True, "openai:gpt-4o-mini": False, "registered-elsewhere:m": False}
 
 
 def test_failures_are_results_and_interruptions_are_not() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.registry import Spec
-from contextgrid.models.base import LLM, build_model
+from contextgrid.models.base import LLM, ModelSpecError, build_model
 from contextgrid.models.budget import Budget, BudgetExceeded
 from contextgrid.models.concurrency import is_ordered, map_in_order
 from contextgrid.models.ledger import LedgerError
@@ -37,6 +37,7 @@ __all__ = [
     "begin_run",
     "count_calls",
     "has_price",
+    "is_free",
     "is_ordered",
     "map_in_order",
     "open_model",
@@ -79,8 +80,14 @@ def open_model(
 
 
 def is_free(spec: str) -> bool:
-    """Whether a model answers in this process and costs nothing, as the offline reader does."""
-    return bool(getattr(build_model(spec), "free", False))
+    """Whether a model answers in this process and costs nothing, as the offline reader does.
+
+    A model whose provider is not registered in this process, as on a worker, is not free.
+    """
+    try:
+        return bool(getattr(build_model(spec), "free", False))
+    except ModelSpecError:
+        return False
 
 
 def has_price(spec: str, calls: CallSettings) -> bool:
