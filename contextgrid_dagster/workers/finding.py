@@ -109,6 +109,11 @@ def _client(distributed: Any, address: str) -> Iterator[Client]:
         raise ConfigError(
             f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with: dask scheduler"
         ) from None
+    except TypeError:  # Dask's answer to an encrypted address where it has no certificates
+        raise ConfigError(
+            f"{address} needs TLS, for which Dask has no certificates here; name them in its configuration,"
+            " distributed.comm.tls: https://distributed.dask.org/en/stable/tls.html"
+        ) from None
     with client:
         yield client
 
