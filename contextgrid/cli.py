@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from contextgrid.core.errors import ConfigError, ContextGridError
-from contextgrid.core.markup import for_terminal
+from contextgrid.core.markup import counted, for_terminal
 from contextgrid.models.ledger import By
 from contextgrid.models.settings import CallMode
 
@@ -217,7 +217,7 @@ def _print_inputs(experiment: Experiment) -> None:
     corpus, evalset = experiment.load_corpus(), experiment.load_evalset()
     answerable = sum(item.expects_answer for item in evalset)
     console.print(f"[bold]{for_terminal(experiment.name)}[/]  {for_terminal(experiment.path)}", soft_wrap=True)
-    console.print(f"{len(corpus)} documents, {len(evalset)} questions ({answerable} answerable)")
+    console.print(f"{counted(len(corpus), 'document')}, {counted(len(evalset), 'question')} ({answerable} answerable)")
     if corpus.ignored:
         _print_list("files that no parser reads", corpus.ignored)
     questions = evalset_to_table(evalset)
@@ -280,4 +280,6 @@ def _print_grid(experiment: Experiment) -> None:
     for reason, count in matrix.dropped.items():
         console.print(f"dropped {count} combinations: {for_terminal(reason)}")
     if matrix.collapsed:
-        console.print(f"collapsed {matrix.collapsed} rows or columns that differ only where it cannot matter")
+        console.print(
+            f"collapsed as alike: {matrix.collapsed} of the rows and columns, which differ only where it cannot matter"
+        )

@@ -96,5 +96,9 @@ def _result(verdict: Verdict) -> AssetCheckResult:
         passed=verdict.passed,
         severity=AssetCheckSeverity[verdict.severity.upper()],
         description=verdict.describe(as_text),  # the UI renders Markdown
-        metadata={"outcome": MetadataValue.text(verdict.outcome.value), **verdict.measured},
+        metadata={"outcome": MetadataValue.text(verdict.outcome.value), **_rounded(verdict.measured)},
     )
+
+
+def _rounded(measured: Mapping[str, int | float]) -> dict[str, int | float]:
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in measured.items()}

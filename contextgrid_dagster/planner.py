@@ -12,9 +12,10 @@ import pyarrow as pa
 from dagster import DagsterInstance
 
 from contextgrid.core.fingerprint import fingerprint
+from contextgrid.core.markup import counted
 from contextgrid_dagster.assets.inputs import corpus_table, evalset_table, generation_spec_table
 from contextgrid_dagster.graph import GridGraph, Node
-from contextgrid_dagster.records import Record, counted, read_records
+from contextgrid_dagster.records import Record, read_records
 from contextgrid_dagster.selection import select
 from contextgrid_dagster.versions import combined_version, dagster_input_version
 

@@ -13,6 +13,7 @@ from dagster._core.definitions.data_version import (
     get_input_data_version_tag,
 )
 
+from contextgrid.core.markup import counted
 from contextgrid_dagster.graph import GridGraph, Node
 from contextgrid_dagster.notes import (
     EXPERIMENT,
@@ -98,11 +99,6 @@ class Record:
     def _noted(self, name: str) -> str | None:
         value = self.materialization.metadata.get(name)
         return None if value is None else str(value.value)
-
-
-def counted(number: int, what: str) -> str:
-    """``1 question``, ``2 questions``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def read_records(graph: GridGraph, instance: DagsterInstance) -> dict[Node, Record]:

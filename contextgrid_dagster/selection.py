@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from contextgrid.core.errors import ConfigError
@@ -38,7 +39,8 @@ def _one(graph: GridGraph, selection: str) -> set[Node]:
         if node.asset in assets and (not colon or fnmatchcase(node.partition or "", pattern))
     }
     if not nodes:
-        example = next((key for asset in assets for key in graph.partitions(asset) if key), None)
+        keys = [key for asset in assets for key in graph.partitions(asset) if key]
+        example = next(iter(get_close_matches(pattern, keys, n=1, cutoff=0)), None)
         hint = f"its keys look like {example}" if example else "it has no partitions"
         asset = "any asset" if assets[1:] else assets[0]
         raise ConfigError(f"selection {selection!r}: no partition of {asset} matches {pattern!r}; {hint}")

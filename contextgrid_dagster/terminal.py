@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from contextgrid.core.markup import for_terminal
+from contextgrid.core.markup import counted, for_terminal
+from contextgrid.core.matrix import Matrix
 from contextgrid.models.calls import Meter
 from contextgrid.report.findings import short_names
 from contextgrid_dagster.departed import Departures
 from contextgrid_dagster.executor import ExecutionReport, Kind, Outcome
 from contextgrid_dagster.graph import GridGraph
 from contextgrid_dagster.planner import Plan, Status, Step
-from contextgrid_dagster.records import counted
 from contextgrid_dagster.refreshing.refresh import Refresh
 
 _STYLES = {Status.MISSING: "red", Status.STALE: "yellow", Status.POSSIBLE: "cyan", Status.CURRENT: "green"}
@@ -50,7 +50,7 @@ def print_plan(console: Console, plan: Plan, limit: int | None = None) -> None:
             step = steps[asset][0]
             table.add_row(f"[bold]{asset}[/]", _status(step.status), for_terminal("; ".join(step.reasons)))
             continue
-        table.add_row(f"[bold]{asset}[/]", "", _counted(counts))
+        table.add_row(f"[bold]{asset}[/]: {_counts(counts)}", "", "")
         lines = [_line(step) for step in pending] if limit is None else _grouped(steps[asset])
         for line in lines[:limit]:
             table.add_row(f"  {line.partitions}", _status(line.status), for_terminal("; ".join(line.reasons)))
@@ -141,13 +141,13 @@ def print_report(console: Console, report: ExecutionReport) -> None:
         console.print(line, highlight=False)
 
 
-def print_drift(console: Console, found: Refresh) -> None:
-    """What a refresh found: the cells that drifted or could not be compared, then the others."""
+def print_drift(console: Console, found: Refresh, matrix: Matrix) -> None:
+    """What a refresh of a grid found: the cells that drifted or could not be compared, then the others."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(overflow="fold", ratio=2)
     table.add_column(overflow="fold", ratio=3)
-    rows = short_names([drift.cell.partition("|")[2] for drift in found.drifts])
-    columns = short_names([drift.cell.partition("|")[0] for drift in found.drifts])
+    rows = short_names([row.key for row in matrix.rows])
+    columns = short_names([column.key for column in matrix.columns])
     for drift in sorted(found.drifts, key=lambda drift: not drift.drifted):
         column, _, row = drift.cell.partition("|")
         style = "yellow" if drift.drifted else "dim" if drift.reason else "default"
@@ -221,7 +221,7 @@ def _status(status: Status) -> str:
     return f"[{_STYLES[status]}]{status}[/]"
 
 
-def _counted(counts: Mapping[Status, int]) -> str:
+def _counts(counts: Mapping[Status, int]) -> str:
     return ", ".join(f"{counts[status]} {status}" for status in Status if counts.get(status))
 
 

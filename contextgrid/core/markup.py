@@ -40,6 +40,11 @@ def visible(value: object, *, lines: bool = False) -> str:
     return _CONTROLS.sub(shown, str(value))
 
 
+def counted(number: int, what: str) -> str:
+    """``1 question``, ``2 questions``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 # C0 and C1 controls, half surrogate pairs, line and paragraph separators, marks that change the direction, and what is
 # no character at all.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")

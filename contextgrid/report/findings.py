@@ -9,6 +9,7 @@ from contextgrid.generate.lift import ALPHA, LiftReport
 from contextgrid.score.statistics import holm
 
 _SHOWN = 0.0005  # a smaller gain reads as 0.000
+_NAMED = 3  # cells that a sentence names
 
 
 def findings(lifts: Mapping[str, LiftReport]) -> list[str]:
@@ -19,15 +20,19 @@ def findings(lifts: Mapping[str, LiftReport]) -> list[str]:
     sentences = [f"{len(compared)} cells compared with their baseline, each by itself:"]
     conclusions = Counter(report.conclusion for report in compared)
     sentences += [f"{count} of {len(compared)}: {conclusion}." for conclusion, count in conclusions.most_common()]
-    shown = [report for report in compared if report.answer.direction]
-    if shown:
-        kept = sum(adjusted <= ALPHA for adjusted in holm([_p(report) for report in compared]))
-        sentences.append(
-            f"Answer changes beyond noise: {len(shown)}, of which {kept} when corrected for {len(compared)} comparisons"
-            f" (Holm){'' if kept else ': take them for candidates and test them on more questions'}."
-        )
     rows = short_names([report.cell.partition("|")[2] for report in lifts.values()])
     columns = short_names([report.cell.partition("|")[0] for report in lifts.values()])
+    shown = [report for report in compared if report.answer.direction]
+    if shown:
+        cells = [tuple(report.cell.partition("|")[::2]) for report in sorted(shown, key=_p)]
+        named = ", ".join(f"{columns[column]} on {rows[row]}" for column, row in cells[:_NAMED])
+        more = f", and {len(cells) - _NAMED} more" if len(cells) > _NAMED else ""
+        kept = sum(adjusted <= ALPHA for adjusted in holm([_p(report) for report in compared]))
+        sentences.append(
+            f"Answer changes beyond noise: {len(shown)} ({named}{more}), of which {kept} when corrected for"
+            f" {len(compared)} comparisons"
+            f" (Holm){'' if kept else ': take them for candidates and test them on more questions'}."
+        )
     by_column: dict[str, list[LiftReport]] = {}
     for report in compared:
         by_column.setdefault(report.cell.partition("|")[0], []).append(report)

@@ -39,6 +39,10 @@ def ledger_of(location: str) -> Ledger:
 def print_spending(console: Console, ledger: Ledger, by: By) -> None:
     """What was spent, by model, stage, cell or day, and in all."""
     rows = ledger.spending(by)
+    if not rows:
+        said = "no call was written down; free models, as offline:reader, need no ledger"
+        console.print(f"{for_terminal(ledger.name)}: {said}", soft_wrap=True)
+        return
     table = Table(title=f"Spent by {by}: {for_terminal(ledger.name)}", title_justify="left", box=None, pad_edge=False)
     table.add_column(by, overflow="fold")
     for header in ("calls", "tokens in", "tokens out", "dollars", "mean seconds"):

@@ -104,4 +104,4 @@ def _coverage(line: Mapping[str, Any]) -> str:
 def _gain(line: Mapping[str, float | None]) -> str:
     if line["answer_gain"] is None or line["answer_low"] is None or line["answer_high"] is None:
         return "-"
-    return f"{line['answer_gain']:+.3f} [{line['answer_low']:+.2f}, {line['answer_high']:+.2f}]"
+    return f"{line['answer_gain']:+.3f} [{line['answer_low']:+.3f}, {line['answer_high']:+.3f}]"

@@ -44,8 +44,7 @@ def answer_assets(declaration: Declaration) -> list[AssetsDefinition]:
             "questions": table.num_rows,
             FAILED_QUESTIONS: counts.get("failed", 0),
             SKIPPED_QUESTIONS: counts.get("skipped_budget", 0),
-            "prompt_tokens": total(table, "prompt_tokens"),
-            "completion_tokens": total(table, "completion_tokens"),
+            "context_tokens": total(table, "prompt_tokens"),
             "answer_seconds": total(table, "seconds"),
             **calls_of(meter),
         }

@@ -107,7 +107,9 @@ def refresh(
             repetitions=times,
         )
         _print_report(found.report)
-        print_drift(console, found)
+        if times > 1:
+            console.print(f"The counts are those of all {times} repetitions together.", highlight=False)
+        print_drift(console, found, graph.experiment.matrix)
     if not found.report.success or (fail_on_drift and found.drifted):
         raise typer.Exit(1)
 

@@ -32,6 +32,8 @@ def ui(
         "DAGSTER_HOME": home,
         "CONTEXTGRID_EXPERIMENT": str(path),
         "DAGSTER_DISABLE_TELEMETRY": "1",
+        # Dagster advises people who type dagster dev to type something else; nobody did here.
+        "PYTHONWARNINGS": ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), "ignore:Function dev_command"))),
     }
     if key_prefix:
         environment["CONTEXTGRID_KEY_PREFIX"] = key_prefix

@@ -133,18 +133,18 @@ def _leaderboard_table(leaderboard: pa.Table, judged: Sequence[str]) -> TableMet
         means = {metric["name"]: metric["mean"] for metric in line["metrics"]}
         record: dict[str, Any] = {"rank": f"{line['rank']}{' ≈' if line['best'] else ''}"}
         if line["generation"] is not None:
-            record["answer"] = _rounded(line["answer_score"])
+            record["answer"] = _score(line["answer_score"])
             record["gain"] = None if line["answer_gain"] is None else f"{line['answer_gain']:+.3f}"
-        record["retrieval"] = _rounded(line["retrieval_score"])
-        record |= {name: _rounded(means.get(name)) for name in judged if name != line["answer_metric"]}
+        record["retrieval"] = _score(line["retrieval_score"])
+        record |= {name: _score(means.get(name)) for name in judged if name != line["answer_metric"]}
         names = (rows[line["retrieval"]], columns.get(line["generation"], ""))
         record["cell"] = " · ".join(name for name in names if name) + (" (baseline)" if line["baseline"] else "")
         records.append(record)
     return _table(records, tuple(records[0]) if records else ("rank",))
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
+def _score(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> TableMetadataValue:

@@ -104,8 +104,9 @@ def calls_of(meter: Meter) -> dict[str, Number]:
         "calls_served_by_ledger": meter.hits,
         "failed_calls": meter.failed,
         "unpriced_replies": meter.unpriced,
-        "model_prompt_tokens": meter.prompt_tokens,
-        "model_completion_tokens": meter.completion_tokens,
+        # 0 is what a model reports that counts none, as the offline reader.
+        "model_prompt_tokens": meter.prompt_tokens or None,
+        "model_completion_tokens": meter.completion_tokens or None,
         "usd_spent": None if meter.unpriced else meter.spent,
         "usd_original": meter.price,
         "latency_p50_seconds": meter.latency(0.5),

@@ -10,10 +10,9 @@ from rich.table import Table
 
 from contextgrid.checks.settings import Severity
 from contextgrid.checks.verdict import Outcome
-from contextgrid.core.markup import for_terminal
+from contextgrid.core.markup import counted, for_terminal
 from contextgrid_dagster.gate.verdicts import GateReport
 from contextgrid_dagster.graph import Node
-from contextgrid_dagster.records import counted
 
 _STATES_SHOWN = 10
 

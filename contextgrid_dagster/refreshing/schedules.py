@@ -8,9 +8,10 @@ from dagster import DefaultScheduleStatus, JobDefinition, ScheduleDefinition
 from dagster._utils.schedules import is_valid_cron_schedule
 
 from contextgrid.core.errors import ConfigError
+from contextgrid.core.markup import counted
 from contextgrid.grid.experiment import Experiment
 from contextgrid.refresh_settings import matching
-from contextgrid_dagster.assets.declaration import Declaration
+from contextgrid_dagster.assets.declaration import CALL_MODELS, Declaration
 
 
 def refresh_of(
@@ -39,9 +40,12 @@ def refresh_schedules(declaration: Declaration, job: JobDefinition) -> list[Sche
     columns = matching(settings.columns, declaration.experiment.refreshable_columns)
     selections, repetitions = refresh_of(declaration.experiment)
     config = {"select": selections, "fresh": True, "repetitions": repetitions}
+    chosen = f"{counted(len(columns), 'column')}: {', '.join(columns)}"
     calls = "every call" if settings.repetitions == 1 else f"every call {settings.repetitions} times"
     budget = declaration.run.budget_usd
     limit = "without a limit: set run.budget_usd" if budget is None else f"at most ${budget:g} each time"
+    costly = any(map(declaration.costs_money, CALL_MODELS))
+    spends = f"Starting this spends money, {limit}." if costly else "This costs nothing: all models are free."
     return [
         ScheduleDefinition(
             name=declaration.resource("refresh"),
@@ -51,9 +55,9 @@ def refresh_schedules(declaration: Declaration, job: JobDefinition) -> list[Sche
             run_config={"ops": {f"{job.name}_op": {"config": config}}},
             default_status=DefaultScheduleStatus.STOPPED,
             description=(
-                f"Starting this spends money, {limit}. It makes {calls} to the models that answer and judge once more,"
-                f" at {settings.cron} ({settings.timezone}), for {_counted(columns)}: {', '.join(columns)}; and reports"
-                " in drift_reports whether they drifted."
+                f"{spends} It makes {calls} to the models that answer and judge once more,"
+                f" at {settings.cron} ({settings.timezone}), for {chosen};"
+                " and reports in drift_reports whether they drifted."
             ),
             tags={"contextgrid/refresh": "scheduled"},
         )
@@ -72,7 +76,3 @@ def check_cron(experiment: Experiment) -> None:
             f"{experiment.path}: run.refresh.cron: {settings.cron!r} is no schedule; the five fields are minute, hour,"
             " day of the month, month and day of the week: 0 4 * * 1 is Mondays at 4:00"
         )
-
-
-def _counted(columns: tuple[str, ...]) -> str:
-    return "1 column" if len(columns) == 1 else f"{len(columns)} columns"
