@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import html
 import json
 import pickle
 import subprocess
@@ -9,12 +10,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from contextgrid.core.errors import ConfigError, ContextGridError
 from contextgrid.evalset.llm import LLM, LLMError, ModelSpecError, RecordingLLM, get_llm
-from contextgrid.models import available_providers, register_provider, without_texts
+from contextgrid.models import available_providers, register_provider
+from contextgrid.models.echo import without_texts
 from contextgrid.models.hosted import HostedLLM, _litellm
 
 KEY = "sk-a-secret-key-1234567890"
@@ -131,6 +136,34 @@ def test_messages_lose_what_they_repeat() -> None:
         assert "archive" not in without_texts(message, [prompt])
     assert without_texts("no such answer: short one", ["short one"]) == "no such answer: (...)"
     assert len(without_texts("x" * 10_000, ["y"])) == 2_000
+    assert without_texts("quota of 5 exceeded, ask again later", [prompt]) == "quota of 5 exceeded, ask again later"
+
+
+def _twice(text: str) -> str:
+    return json.dumps(json.dumps(text))
+
+
+def _as_it_is(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+@given(st.text(min_size=40), st.sampled_from([str, json.dumps, _as_it_is, _twice, repr, html.escape, str.upper]))
+def test_no_encoding_hides_what_a_message_repeats(text: str, encode: Callable[[str], str]) -> None:
+    letters = "".join(filter(str.isalnum, text))
+    assume(len(letters) >= 40)
+    said = without_texts(f"400: {encode(text)} (end)", [f"Answer from {text}."])
+    # All but what stands before the first and behind the last letter is left out.
+    assert not any(letters[at : at + 16] in said for at in range(len(letters) - 15))
+    assert "(...)" in said
+
+
+@pytest.mark.parametrize("encode", [str, json.dumps, repr, str.upper, html.escape, quote])
+def test_lists_and_other_scripts_are_not_repeated(encode: Callable[[str], str]) -> None:
+    pay = "# Löhne für Ärzte\n\nAnna: 52000\nBerta: 61000\nCäsar: 9999\nIBAN DE12\n密码是天地玄黄宇宙洪荒"
+    said = without_texts(f"boom: {encode(pay)} (try later)", [f"Answer.\n[1] pay.md\n{pay}\nWho?"])
+    assert (said.startswith("boom: "), said.endswith(" (try later)")) == (True, True)
+    for secret in ("52000", "9999", "DE12", "hne", "5929", "%E5", "天"):
+        assert secret not in said
 
 
 # hosted models, against a server that speaks OpenAI's protocol

@@ -19,8 +19,8 @@ from contextgrid.core.tables import ANSWERS, PASSAGE
 from contextgrid.generate.answer import Answer
 from contextgrid.generate.base import Generator
 from contextgrid.generate.llm import LLMGenerator
-from contextgrid.models import without_texts
 from contextgrid.models.calls import BudgetExceeded, Meter, MeteredLLM, ReplayMiss, count_calls, map_in_order
+from contextgrid.models.echo import without_texts
 
 _LONGEST_ERROR = 400
 

@@ -12,8 +12,9 @@ from contextgrid.core.errors import ContextGridError
 from contextgrid.core.words import words
 from contextgrid.generate.abstention import is_abstention
 from contextgrid.generate.citations import without_citations
-from contextgrid.models import LLM, LLMError, without_texts
+from contextgrid.models import LLM, LLMError
 from contextgrid.models.budget import BudgetExceeded
+from contextgrid.models.echo import without_texts
 from contextgrid.models.meter import Meter, count_calls
 from contextgrid.models.metered import ReplayMiss
 

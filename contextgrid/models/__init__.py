@@ -8,7 +8,6 @@ from contextgrid.models.base import (
     available_providers,
     build_model,
     register_provider,
-    without_texts,
 )
 
 __all__ = [
@@ -19,5 +18,4 @@ __all__ = [
     "available_providers",
     "build_model",
     "register_provider",
-    "without_texts",
 ]

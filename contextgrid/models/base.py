@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar, runtime_checkable
 
 from contextgrid.core.errors import ConfigError, ContextGridError
@@ -95,27 +95,6 @@ def build_model(spec: str) -> LLM:
         raise ModelSpecError(f"model {shown!r}: {str(error).replace(spec, shown)}") from None
 
 
-def without_texts(message: str, texts: Iterable[str]) -> str:
-    """The beginning of ``message`` without what it repeats of ``texts``: no prompt or document ends up in an error.
-
-    Anything of 16 characters or more that stands in a text is cut, and so is a shorter text as a whole.
-    """
-    texts = [text.strip() for text in texts]
-    everything = "\n".join(texts)
-    rest, kept = message[:_MESSAGE], ""
-    while rest:
-        length = next((len(text) for text in texts if len(text) >= _SHORT and rest.startswith(text)), 0)
-        if not length and len(rest) >= _REPEATED and rest[:_REPEATED] in everything:
-            length = _REPEATED
-            while length < len(rest) and rest[: length + 1] in everything:
-                length += 1
-        kept += "(...)" if length else rest[0]
-        rest = rest[length or 1 :]
-    return kept
-
-
-# A message longer than this is cut; shorter repetitions than these are words that any message may hold.
-_MESSAGE, _REPEATED, _SHORT = 2_000, 16, 6
 _SECRET_OPTION = re.compile(r"(\w*(?:key|token|secret|password)\w*)\s*=[^,]*", re.IGNORECASE)
 
 

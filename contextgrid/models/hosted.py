@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.registry import nearest
-from contextgrid.models.base import LLMError, register_provider, without_texts
+from contextgrid.models.base import LLMError, register_provider
+from contextgrid.models.echo import without_texts
 from contextgrid.models.reply import Reply
 
 # Providers that LiteLLM reaches by a prefix of the same name. Any other: ``litellm:<prefix>/<model>``.
@@ -218,6 +219,8 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "key_env": ("the name of an environment variable", variable_name),
 }
 _TEMPERATURE, _TIMEOUT = 0.0, 120.0
+# A provider that counts more counts nonsense.
+_MOST_TOKENS = 2**31
 _TALKATIVE = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "anthropic", "httpx", "httpcore")
 _SECRET_NAME = re.compile(r"key|token|secret|password", re.IGNORECASE)
 _SECRET_VALUE = re.compile(
@@ -252,7 +255,7 @@ def _litellm() -> Any:
 
 
 def _count(tokens: Any) -> int | None:
-    return tokens if isinstance(tokens, int) and tokens >= 0 else None
+    return tokens if isinstance(tokens, int) and 0 <= tokens < _MOST_TOKENS else None
 
 
 def _cost(usd: Any) -> float | None:
