@@ -11,6 +11,7 @@ from dagster import AssetKey, AssetsDefinition, Definitions, JobDefinition, Part
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from contextgrid.grid.experiment import Experiment
+from contextgrid.models.settings import check_budget
 from contextgrid_dagster.assets import Declaration, grid_assets
 from contextgrid_dagster.refreshing.schedules import check_cron
 from contextgrid_dagster.storage import GridStore, IndexStore, storage_location
@@ -60,6 +61,7 @@ class GridGraph:
 
     def calling(self, *, budget_usd: float | None = None, mode: str | None = None) -> GridGraph:
         """The same graph for a run that calls models otherwise than the experiment says."""
+        check_budget(budget_usd)
         asked = {"budget_usd": budget_usd, "calls": mode}
         run = self.experiment.run.model_copy(update={name: value for name, value in asked.items() if value is not None})
         return GridGraph(replace(self.experiment, run=run), self.storage, self.declaration.key_prefix)

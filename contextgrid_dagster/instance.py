@@ -123,7 +123,9 @@ def open_instance(home: Path) -> Iterator[DagsterInstance]:
         with FileLock(home / ".contextgrid.lock", timeout=60), dagster_home(home):
             _configure(home / "dagster.yaml")
             instance = DagsterInstance.from_config(str(home))
-    except (OSError, DagsterError, CheckError, SQLAlchemyError, YAMLError) as error:
+    except SQLAlchemyError as error:
+        raise unusable_records(home, error) from error
+    except (OSError, DagsterError, CheckError, YAMLError) as error:
         raise ConfigError(f"Dagster home {home}: {error}") from error
     with instance:
         keep_connections(instance)
@@ -172,9 +174,20 @@ def _refuse_unusable(url: str) -> None:
         engine.connect().close()
         engine.dispose()
     except SQLAlchemyError as error:
-        # The first line only: what follows are links and hints for programmers.
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise ConfigError(f"the database that {POSTGRESQL_VARIABLE} names: {reason}") from None
+        raise ConfigError(f"the database that {POSTGRESQL_VARIABLE} names: {_first_line(error)}") from None
+
+
+def unusable_records(home: Path, error: SQLAlchemyError) -> ConfigError:
+    """That the database of a home cannot be read or written, and what to do."""
+    return ConfigError(
+        f"Dagster home {home}: its database cannot be used: {_first_line(error)}; make room or mend it, or move"
+        " the home away: what was built is then built anew, with paid replies from the ledger"
+    )
+
+
+def _first_line(error: SQLAlchemyError) -> str:
+    # What follows are statements, values, links and hints for programmers.
+    return str(getattr(error, "orig", None) or error).strip().splitlines()[0]
 
 
 @contextmanager

@@ -100,6 +100,8 @@ def _refreshed(
         (context.log.warning if drift.drifted else context.log.info)(f"{drift.cell}: {drift.sentence}")
     if found.drifts:
         context.log.info(found.summary)
+    if found.unwritten:
+        raise Failure(found.unwritten)
     return found.report
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from dagster import DagsterInstance
 
+from contextgrid.core.errors import StageError
 from contextgrid.core.fingerprint import fingerprint
 from contextgrid.core.markup import counted
 from contextgrid_dagster.assets.inputs import corpus_table, evalset_table, generation_spec_table
@@ -255,7 +256,7 @@ def _describe_change(graph: GridGraph, node: Node, now: pa.Table) -> str:
     asset = node.asset
     try:
         before = graph.load(asset, node.partition)
-    except (OSError, pa.ArrowException):
+    except (OSError, StageError):
         return f"{asset} changed, and what is stored of it cannot be read"
     if asset == "generation_spec":
         old, new = before.to_pylist()[0], now.to_pylist()[0]

@@ -58,7 +58,10 @@ def build(
     try:
         result = _run(graph, instance, order, run_id, tags)
         reason = None if result.success else _cause(result)
-    except (DagsterError, SQLAlchemyError, OSError) as error:
+    except SQLAlchemyError as error:
+        # Without the statement and its values.
+        reason = f"{type(error).__name__}: {getattr(error, 'orig', None) or type(error).__name__}"
+    except (DagsterError, OSError) as error:
         reason = f"{type(error).__name__}: {error}"
     seconds = time.perf_counter() - begin
     if reason is not None:

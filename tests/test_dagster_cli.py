@@ -131,6 +131,27 @@ def test_a_mistaken_selection_is_one_message_and_exit_code_two(
         assert err.count("error:") == 1
 
 
+@pytest.mark.parametrize("command_name", ["materialize", "refresh"])
+def test_a_budget_without_a_limit_is_one_message_and_exit_code_two(
+    tmp_path: Path, terminal: Terminal, command_name: str
+) -> None:
+    code, _, err = terminal(command_name, write_experiment(tmp_path, SMALL), "--budget", "inf")
+    assert (code, "a budget is a number of dollars, at least 0, got inf" in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize("database", ["runs.db", "event_log.db"])
+def test_a_damaged_database_is_one_message_that_says_what_to_do(
+    bench: Bench, terminal: Terminal, database: str
+) -> None:
+    home = bench.folder / ".contextgrid" / "dagster" / "bench"
+    bench.instance.dispose()
+    for file in home.glob(f"{database}*"):
+        file.write_text("no database")
+    code, _, err = terminal("plan", bench.file)
+    assert (code, err.count("error:")) == (2, 1)
+    assert f"Dagster home {home}: its database cannot be used: file is not a database; make room" in err
+
+
 def test_a_mistaken_experiment_is_one_message_and_exit_code_two(tmp_path: Path, terminal: Terminal) -> None:
     file = write_experiment(tmp_path, SMALL.replace("bm25", "bm52"))
     code, _, err = terminal("materialize", file)

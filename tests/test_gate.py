@@ -100,7 +100,9 @@ def test_a_table_that_is_damaged_inside_closes_the_gate_and_is_built_again_by_th
     junit = tmp_path / "gate.xml"
     code, out, _ = command(capsys, "gate", bench.file, "--allow-stale", "--junit", junit)
     assert code == 1
-    assert "is damaged" in " ".join(out.split())
+    said = " ".join(out.split())
+    assert "is damaged" in said
+    assert f"build it again: contextgrid-dagster materialize experiment.yaml --all --select 'answers:{SHORT}'" in said
     assert [key for key, case in cases(junit).items() if case.find("failure") is not None]
     report = bench.materialise(f"lexical_scores:{SHORT}", rebuild_all=True)
     (failed,) = report.of_kind(Kind.FAILED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from contextgrid.core.axes import Generation
 from contextgrid.core.tables import LEXICAL_SCORES, RETRIEVAL_SCORES
 from contextgrid.generate.lift import LiftReport, lift_report
 from contextgrid.grid.matrix import build_matrix
@@ -92,4 +93,8 @@ def test_short_names_leave_out_what_all_longer_keys_share() -> None:
         "auto__a__bm25": "bm25",
         "auto__a__dense__x": "dense x",
     }
+    served = [Generation("llm", prompt, "openai:any,api_base=http://localhost:80/v1").key for prompt in ("p", "q")]
+    name = "openai-any.api_base_http://localhost:80/v1"
+    assert short_names([served[0]]) == {served[0]: f"llm p {name}"}
+    assert list(short_names(served).values()) == ["p", "q"]
     assert short_names(["extractive", "llm__p__m"]) == {"extractive": "extractive", "llm__p__m": "llm p m"}

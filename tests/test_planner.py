@@ -67,6 +67,20 @@ def test_reasons_say_what_changed_in_the_inputs(bench: Bench) -> None:
     assert reasons[Node("answers", f"{LLM_LONG}|{row}")] == ("retrieved_ids will be built again",)
 
 
+@pytest.mark.parametrize(("asset", "edited"), [("corpus", "documents/refunds.md"), ("evalset", "questions.jsonl")])
+def test_a_stored_input_that_is_damaged_inside_is_built_again_after_an_edit(
+    bench: Bench, asset: str, edited: str
+) -> None:
+    graph = bench.graph()
+    path = Path(str(graph.tables.path_of(graph.key(asset), None)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + b"\xff" * 100 + whole[104:])
+    bench.edit(edited, "efunds", "epayments")
+    assert bench.reasons()[Node(asset)] == (f"{asset} changed, and what is stored of it cannot be read",)
+    assert bench.materialise().success
+    assert not bench.plan().pending
+
+
 def test_certain_and_possible_work_are_told_apart(bench: Bench) -> None:
     bench.edit("prompts/short.txt", "Answer", "Reply")
     counts = {asset: dict(statuses) for asset, statuses in bench.plan().counts().items()}

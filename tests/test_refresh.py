@@ -222,6 +222,35 @@ def test_a_question_that_fails_keeps_its_answer_and_is_not_compared(bench: Bench
     assert server.kinds()["answer"] == 0
 
 
+def test_reports_that_cannot_be_stored_cost_no_answer_and_are_still_printed(
+    bench: Bench, server: Loopback, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = bench.graph()
+    before = {cell: fingerprint(graph.load("answers", cell)) for cell in graph.partitions("answers")}
+    server.fault_for = lambda prompt: (
+        Fault("status", 400) if "express parcels" in prompt.rsplit("Question: ", 1)[-1] else None
+    )
+    reports = Path(str(graph.tables.path_of(graph.key("drift_reports"), min(llm_cells(graph))))).parent.parent
+    reports.write_text("a file where a folder has to be")
+    monkeypatch.setattr(sys, "argv", ["contextgrid-dagster", "refresh", str(bench.file), "-s", "llm*"])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    said = capsys.readouterr()
+    assert "not stored drift_reports could not be stored: " in said.err
+    assert "1 of 3 questions not compared (1 failed now)" in " ".join(said.out.split())
+    assert before == {cell: fingerprint(graph.load("answers", cell)) for cell in graph.partitions("answers")}
+
+
+def test_earlier_scores_that_are_damaged_are_named_so(bench: Bench, server: Loopback) -> None:
+    graph = bench.graph()
+    cell = min(llm_cells(graph))
+    path = Path(str(graph.tables.path_of(graph.key("lexical_scores"), cell)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + b"\xff" * 100 + whole[104:])
+    (drift,) = (drift for drift in refreshed(bench, "llm*").drifts if drift.cell == cell)
+    assert "what was stored of the earlier scores is damaged" in drift.sentence
+
+
 @pytest.mark.slow
 def test_cells_keep_what_they_had_while_a_provider_is_down(bench: Bench, server: Loopback) -> None:
     server.fault_for = lambda prompt: Fault("status", 400)

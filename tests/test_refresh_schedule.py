@@ -73,6 +73,7 @@ def test_grids_that_generate_nothing_have_neither(tmp_path: Path) -> None:
     [
         ('{cron: "0 4 * *"}', "run.refresh.cron: '0 4 * *' is no schedule"),
         ('{cron: "61 4 * * *"}', "run.refresh.cron: '61 4 * * *' is no schedule"),
+        ('{cron: "0 0 31 4,6 *"}', "run.refresh.cron: '0 0 31 4,6 *' is no schedule, or never comes"),
         ('{cron: "0 0 30 2 *"}', "run.refresh.cron: '0 0 30 2 *' is no schedule"),
         ("{columns: all}", "'run.refresh.cron' is missing"),
         ('{cron: "@daily", timezone: Europe/Berln}', "did you mean 'Europe/Berlin'?"),

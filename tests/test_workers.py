@@ -194,6 +194,7 @@ def killed_at_work(home: str, pid: int) -> str:
         ("-1", "give the address of a Dask scheduler"),
         ("host", "give the address of a Dask scheduler"),
         ("tcp://127.0.0.1:9", "no Dask scheduler answers at tcp://127.0.0.1:9"),
+        ("99999999999999999999", "at most 256 processes"),
         ("tls://127.0.0.1:9", "tls://127.0.0.1:9 needs TLS, .* name them in its configuration"),
     ],
 )

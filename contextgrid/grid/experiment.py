@@ -24,7 +24,7 @@ from contextgrid.grid.experiment_yaml import is_prompt_text, read_yaml, refuse_s
 from contextgrid.grid.matrix import build_matrix
 from contextgrid.models import build_model
 from contextgrid.models.calls import CallMode, has_price, unpriced
-from contextgrid.models.settings import mode_of_environment
+from contextgrid.models.settings import check_budget, mode_of_environment
 from contextgrid.refresh_settings import RefreshSettings, matching
 from contextgrid.settings import JudgeSettings, RunSettings, Strict
 
@@ -96,6 +96,7 @@ class Experiment:
         Raises:
             ConfigError: for anything that cannot run, naming the file, the key and the nearest valid name.
         """
+        check_budget(budget_usd)
         path = Path(path).resolve()
         content = _validated(read_yaml(path), path)
         experiment = cls(

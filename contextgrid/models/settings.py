@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Literal
@@ -47,8 +48,7 @@ class CallSettings:
                 raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if not self.deadline > 0:
             raise ConfigError(f"deadline must be more than 0 seconds, got {self.deadline}")
-        if self.budget_usd is not None and not self.budget_usd >= 0:
-            raise ConfigError(f"budget_usd must be at least 0, got {self.budget_usd}")
+        check_budget(self.budget_usd)
         if self.mode is None:
             object.__setattr__(self, "mode", mode_of_environment() or "normal")
         if os.environ.get(LEDGER_VARIABLE):
@@ -73,3 +73,13 @@ def mode_of_environment() -> CallMode | None:
 
 
 _MODES: tuple[CallMode, ...] = ("normal", "fresh", "replay")
+
+
+def check_budget(usd: float | None) -> None:
+    """Refuse what is no sum of dollars.
+
+    Raises:
+        ConfigError: for a budget that is negative or not finite.
+    """
+    if usd is not None and not 0 <= usd < math.inf:
+        raise ConfigError(f"a budget is a number of dollars, at least 0, got {usd}; leave it out to set no limit")

@@ -15,7 +15,7 @@ from contextgrid.report.means import cell_means, lost_metrics
 from contextgrid_dagster.assets.declaration import Declaration
 from contextgrid_dagster.checks import check
 from contextgrid_dagster.display.labels import model_kind
-from contextgrid_dagster.display.metadata import Number, calls_of, materialised, statuses
+from contextgrid_dagster.display.metadata import Number, calls_of, materialised, shorten, statuses
 from contextgrid_dagster.display.run_log import failed_rows, means_in_words, summary, warn_of_failures
 from contextgrid_dagster.notes import FAILED_VERDICTS, LOST_METRICS, SKIPPED_QUESTIONS
 
@@ -51,7 +51,7 @@ def judge_assets(declaration: Declaration) -> list[AssetsDefinition]:
         numbers, preview = {**_numbers(table), **calls_of(meter)}, table.select(_SHOWN)
         more = {**said, "coverage": _coverage(table), **_noted(judges[column.key], column.model)}
         if lost := lost_metrics([table]):
-            more[LOST_METRICS] = ", ".join(lost)
+            more[LOST_METRICS] = ", ".join(f"{metric} ({shorten(reason)})" for metric, reason in lost.items())
         checked = check(context, declaration, "judge_scores", judge_scores=table, answers=answers)
         return materialised(table, made_for=made_for, numbers=numbers, more=more, preview=preview, checked=checked)
 

@@ -110,7 +110,9 @@ def refresh(
         if times > 1:
             console.print(f"The counts are those of all {times} repetitions together.", highlight=False)
         print_drift(console, found, graph.experiment.matrix)
-    if not found.report.success or (fail_on_drift and found.drifted):
+    if found.unwritten:
+        errors.print(f"[red]not stored[/] {for_terminal(found.unwritten)}", highlight=False, soft_wrap=True)
+    if not found.success or (fail_on_drift and found.drifted):
         raise typer.Exit(1)
 
 

@@ -55,9 +55,11 @@ def opened(
     file: Path, key_prefix: str | None, budget_usd: float | None = None, *, read_only: bool = False
 ) -> Iterator[tuple[GridGraph, DagsterInstance]]:
     """The graph of an experiment and the Dagster instance it is recorded in."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     from contextgrid.grid.experiment import Experiment
     from contextgrid_dagster.graph import GridGraph
-    from contextgrid_dagster.instance import home_of, open_instance, read_instance
+    from contextgrid_dagster.instance import home_of, open_instance, read_instance, unusable_records
 
     experiment = Experiment.load(file, budget_usd=budget_usd)
     graph = GridGraph(experiment, key_prefix=key_prefix or None)
@@ -67,5 +69,8 @@ def opened(
         highlight=False,
         soft_wrap=True,
     )
-    with (read_instance if read_only else open_instance)(home) as instance:
-        yield graph, instance
+    try:
+        with (read_instance if read_only else open_instance)(home) as instance:
+            yield graph, instance
+    except SQLAlchemyError as error:
+        raise unusable_records(home, error) from error

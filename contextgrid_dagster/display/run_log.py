@@ -50,7 +50,9 @@ def failed_rows(table: pa.Table, *, names: Sequence[str], reason: str) -> list[t
 def answers_in_words(table: pa.Table, meter: Meter) -> str:
     """How the questions of a cell were answered, and what that took."""
     counts = statuses(table)
-    parts = [f"{counts.get('answered', 0)} answers", f"{counts.get('failed', 0)} failed"]
+    empty = pc.sum(pc.equal(pc.utf8_trim_whitespace(table["answer"]), "")).as_py()
+    parts = [f"{counts.get('answered', 0)} answers" + (f" ({empty} of them empty)" if empty else "")]
+    parts.append(f"{counts.get('failed', 0)} failed")
     if skipped := counts.get("skipped_budget", 0):
         parts.append(f"{skipped} skipped for the budget")
     said = ", ".join(parts)

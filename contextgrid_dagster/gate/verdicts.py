@@ -125,13 +125,20 @@ def _verdicts(planned: Plan, step: Step) -> tuple[Verdict, ...]:
     noted = planned.state.records[node].materialization.metadata
     values: dict[str, Any] = {name: entry.value for name, entry in noted.items()}
     change = Change.read(values, run) if node.asset == scored_by(run) else None
+    tables: dict[str, pa.Table] = {}
+    reading = node
     try:
-        tables = {name: graph.load(name, _partition(name, node)) for name in READS[node.asset]}
+        for name in READS[node.asset]:
+            reading = Node(name, _partition(name, node))
+            tables[name] = graph.load(name, reading.partition)
         return tuple(verdicts(node.asset, Built(tables, int(values.get("passages", 0)), change), settings, run))
     except (OSError, StageError, KeyError, pa.ArrowException) as error:
         # KeyError: it is another kind of table, as one that somebody else wrote there.
-        found = Finding(f"its checks could not be made: {type(error).__name__}: {error}")
-        return (Verdict(READABLE, Outcome.FAILED, "error", (found,)),)
+        problem = f"its checks could not be made: {type(error).__name__}: {error}"
+        mend = (
+            f"build it again: contextgrid-dagster materialize {graph.experiment.path.name} --all --select '{reading}'"
+        )
+        return (Verdict(READABLE, Outcome.FAILED, "error", (Finding(f"{problem}; {mend}"),)),)
 
 
 def _partition(name: str, node: Node) -> str | None:

@@ -23,10 +23,12 @@ class StoredCell:
     Attributes:
         records: by asset, of those tables that are stored as they were recorded.
         reading: ``None`` if its answers are not among them.
+        damaged: assets of which what is stored cannot be read.
     """
 
     records: Mapping[str, Record]
     reading: Reading | None
+    damaged: frozenset[str] = frozenset()
 
 
 def read_cells(state: GridState, cells: Iterable[str]) -> dict[str, StoredCell]:
@@ -45,6 +47,7 @@ def compared_metrics(graph: GridGraph) -> list[str]:
 def _read(state: GridState, cell: str, metrics: Sequence[str]) -> StoredCell:
     records: dict[str, Record] = {}
     tables: dict[str, pa.Table] = {}
+    damaged: set[str] = set()
     for asset in COMPARED:
         record = state.records.get(Node(asset, cell))
         if record is None or record.experiment != state.graph.experiment.name:
@@ -54,12 +57,13 @@ def _read(state: GridState, cell: str, metrics: Sequence[str]) -> StoredCell:
         try:
             tables[asset] = state.graph.load(asset, cell)
         except (OSError, StageError):
+            damaged.add(asset)
             continue
         records[asset] = record
     if "answers" not in tables:
-        return StoredCell(records, None)
+        return StoredCell(records, None, frozenset(damaged))
     answers, lexical, judged = (tables.get(asset) for asset in COMPARED)
-    return StoredCell(records, Reading.of(answers, lexical, judged, metrics=metrics))
+    return StoredCell(records, Reading.of(answers, lexical, judged, metrics=metrics), frozenset(damaged))
 
 
 def why_not_comparable(
@@ -71,6 +75,8 @@ def why_not_comparable(
         changes: how inputs of the cell changed, by asset, where that is known.
     """
     old, new = before.records.get(asset), now.records.get(asset)
+    if old is None and asset in before.damaged:
+        return f"what was stored of the earlier {_NAMES[asset]} is damaged"
     if old is None:
         return f"there are no earlier {_NAMES[asset]}"
     if new is None:

@@ -8,7 +8,7 @@ could not be asked again (the provider failed, or the budget was spent) gets its
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -41,10 +41,19 @@ _REPEATED = frozenset(COMPARED)
 
 @dataclass(frozen=True)
 class Refresh:
-    """What a refresh did, and a report for each cell that a model answers or judges."""
+    """What a refresh did, and a report for each cell that a model answers or judges.
+
+    ``unwritten`` says why reports could not be stored: then they are here alone.
+    """
 
     report: ExecutionReport
     drifts: tuple[DriftReport, ...]
+    unwritten: str | None = None
+
+    @property
+    def success(self) -> bool:
+        """Whether everything that was chosen was asked once more, and what was found is kept."""
+        return self.report.success and self.unwritten is None
 
     @property
     def drifted(self) -> tuple[DriftReport, ...]:
@@ -91,10 +100,10 @@ def refresh(
         raise ConfigError("run.calls (or CONTEXTGRID_CALLS) is replay, which makes no calls; a refresh is nothing but")
     begin = time.perf_counter()
     with count_calls() as meter:
-        outcomes, drifts = _Refreshing(graph, instance, select(graph, selections), run, budget).work(
-            repetitions, record
-        )
-    return Refresh(ExecutionReport(tuple(outcomes), time.perf_counter() - begin, meter), tuple(drifts))
+        refreshing = _Refreshing(graph, instance, select(graph, selections), run, budget)
+        outcomes, drifts = refreshing.work(repetitions, record)
+    report = ExecutionReport(tuple(outcomes), time.perf_counter() - begin, meter)
+    return Refresh(report, tuple(drifts), refreshing.unwritten)
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,7 @@ class _Refreshing:
         self._cells = list(dict.fromkeys(str(node.partition) for node in asked if graph.calls_model(node)))
         self._outcomes: list[Outcome] = []
         self._scores: dict[Node, bytes] = {}
+        self.unwritten: str | None = None
 
     def work(
         self, repetitions: int, record: Callable[[AssetMaterialization], object]
@@ -143,16 +153,26 @@ class _Refreshing:
                 # What was answered until now has replaced what was stored: later nobody could tell what changed.
                 left = [node for node in planned.forced if planned.state.records.get(node) is records.get(node)]
                 after.append(_Repetition(read_cells(planned.state, self._cells), dict.fromkeys(left, _INTERRUPTED)))
-                for drift in filter(lambda drift: drift.was_compared, self._compare(before, after, changes)):
-                    record(stored_drift(self._graph, drift))
+                drifts = self._compare(before, after, changes)
+                self._store((drift for drift in drifts if drift.was_compared), record)
                 raise
             after.append(_Repetition(read_cells(planned.state, self._cells), problems))
         self._spend(fresh)
         drifts = self._compare(before, after, changes)
-        for drift in drifts:
-            record(stored_drift(self._graph, drift))
-        self._give_back()
+        try:
+            self._give_back()
+        finally:
+            self._store(drifts, record)
         return self._outcomes, drifts
+
+    def _store(self, drifts: Iterable[DriftReport], record: Callable[[AssetMaterialization], object]) -> None:
+        """Store and record reports. If that fails nothing is lost but them: what they say is still returned."""
+        for drift in drifts:
+            try:
+                record(stored_drift(self._graph, drift))
+            except Exception as error:  # noqa: BLE001 - object stores and databases raise what they like
+                self.unwritten = f"drift_reports could not be stored: {type(error).__name__}: {error}"
+                return
 
     def _bring_up_to_date_above(self) -> Mapping[Node, str]:
         """Build what is missing or stale of what the cells are built from; says which inputs changed, and how."""

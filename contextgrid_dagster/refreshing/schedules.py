@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from dagster import DefaultScheduleStatus, JobDefinition, ScheduleDefinition
-from dagster._utils.schedules import is_valid_cron_schedule
+from dagster._utils.schedules import cron_string_iterator, is_valid_cron_schedule
 
 from contextgrid.core.errors import ConfigError
 from contextgrid.core.markup import counted
@@ -71,8 +72,18 @@ def check_cron(experiment: Experiment) -> None:
         ConfigError: naming the file, the key and what is expected.
     """
     settings = experiment.run.refresh
-    if settings is not None and not is_valid_cron_schedule(settings.cron):
+    if settings is not None and not _fires(settings.cron, settings.timezone):
         raise ConfigError(
-            f"{experiment.path}: run.refresh.cron: {settings.cron!r} is no schedule; the five fields are minute, hour,"
-            " day of the month, month and day of the week: 0 4 * * 1 is Mondays at 4:00"
+            f"{experiment.path}: run.refresh.cron: {settings.cron!r} is no schedule, or never comes; the five"
+            " fields are minute, hour, day of the month, month and day of the week: 0 4 * * 1 is Mondays at 4:00"
         )
+
+
+def _fires(cron: str, timezone: str) -> bool:
+    """Whether there is a next time: Dagster takes the 31st of April for a schedule, and fails on it once a minute."""
+    try:
+        return (
+            is_valid_cron_schedule(cron) and next(cron_string_iterator(time.time(), cron, timezone), None) is not None
+        )
+    except ValueError:
+        return False

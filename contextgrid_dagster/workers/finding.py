@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _ADDRESS = re.compile(r"(?:tcp|tls|ws|wss)://[^\s/]+:\d+/?")
-_CONNECT_SECONDS = 10
+_CONNECT_SECONDS, _MOST_WORKERS = 10, 256
 
 
 @contextmanager
@@ -46,6 +46,8 @@ def open_pool(graph: GridGraph, instance: DagsterInstance, workers: str) -> Iter
     if instance.is_ephemeral:
         raise ConfigError("workers need a Dagster instance that is kept in a database, not in memory")
     number = int(workers) if workers.strip().isdecimal() else None
+    if number is not None and number > _MOST_WORKERS:
+        raise ConfigError(f"workers {workers}: at most {_MOST_WORKERS} processes are started on this machine")
     if number == 0 or (number is None and not _ADDRESS.fullmatch(workers.strip())):
         raise ConfigError(
             f"workers {workers!r}: give the address of a Dask scheduler, as in tcp://host:8786, or the number of"
