@@ -170,9 +170,11 @@ def spending(calls: Meter) -> str | None:
     """What calls to models took, in words; ``None`` where there were none, or only free ones."""
     if not calls.replies or (not calls.unpriced and not calls.usd):
         return None
-    text = f"Models: {calls.calls} calls, {calls.hits} replies from the ledger"
+    text = f"Models: {counted(calls.calls, 'call')}, {calls.hits} replies from the ledger"
+    if calls.unpriced == calls.replies:
+        return f"{text}; none of them has a price"
     text += f"; ${calls.spent:.4f} spent now, ${calls.usd:.4f} at the original price"
-    return text + (f"; {calls.unpriced} replies have no price and are not in it" if calls.unpriced else "")
+    return text + (f"; {calls.unpriced} of {calls.replies} have no price and are not in it" if calls.unpriced else "")
 
 
 def print_addresses(console: Console, graph: GridGraph, base: str) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from upath import UPath
 
+from contextgrid.models.calls import Meter, Reply
 from contextgrid_dagster.cli import main
 from contextgrid_dagster.storage import IndexStore
+from contextgrid_dagster.terminal import spending
 from tests.dagster_fixtures import EXPERIMENT, LLM_SHORT, Bench, bench, built_bench, write_experiment
 
 __all__ = ["bench", "built_bench"]
@@ -234,3 +236,14 @@ def test_the_workspace_loads(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert "All code locations passed validation" in result.stdout + result.stderr
+
+
+def test_calls_without_a_price_do_not_read_as_free() -> None:
+    meter = Meter()
+    meter.add(Reply("yes"))
+    assert spending(meter) == "Models: 1 call, 0 replies from the ledger; none of them has a price"
+    meter.add(Reply("yes", usd=0.5))
+    assert spending(meter) == (
+        "Models: 2 calls, 0 replies from the ledger; $0.5000 spent now, $0.5000 at the original price;"
+        " 1 of 2 have no price and are not in it"
+    )

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from contextgrid.core.markup import counted
 from contextgrid.generate.lift import ALPHA, LiftReport
 from contextgrid.score.statistics import holm
 
@@ -18,7 +19,8 @@ def findings(lifts: Mapping[str, LiftReport]) -> list[str]:
     compared = [report for report in lifts.values() if not report.is_baseline]
     if not compared:
         return []
-    sentences = [f"{len(compared)} cells compared with their baseline, each by itself:"]
+    whose = "its" if len(compared) == 1 else "their"
+    sentences = [f"{counted(len(compared), 'cell')} compared with {whose} baseline, each by itself:"]
     conclusions = Counter(report.conclusion for report in compared)
     sentences += [f"{count} of {len(compared)}: {conclusion}." for conclusion, count in conclusions.most_common()]
     rows = short_names([report.cell.partition("|")[2] for report in lifts.values()])
