@@ -13,6 +13,8 @@ import typer
 from contextgrid.core.errors import ConfigError
 from contextgrid_dagster.commands.common import ExperimentFile, KeyPrefix, console, opened
 
+_ADVICE_TO_TYPE_DG = "ignore:Function `dev_command` is superseded"
+
 
 def ui(
     file: ExperimentFile,
@@ -32,8 +34,8 @@ def ui(
         "DAGSTER_HOME": home,
         "CONTEXTGRID_EXPERIMENT": str(path),
         "DAGSTER_DISABLE_TELEMETRY": "1",
-        # Dagster advises people who type dagster dev to type something else; nobody did here.
-        "PYTHONWARNINGS": ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), "ignore:Function dev_command"))),
+        # For people who type dagster dev; nobody did here.
+        "PYTHONWARNINGS": ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _ADVICE_TO_TYPE_DG))),
     }
     if key_prefix:
         environment["CONTEXTGRID_KEY_PREFIX"] = key_prefix
