@@ -67,7 +67,7 @@ def test_plan_materialize_and_plan_again(tmp_path: Path, terminal: Terminal) -> 
     code, out, err = terminal("materialize", file)
     assert (code, err) == (0, "")
     assert "Leaderboard: 2 cells, 3 questions" in out
-    assert "compared with their baseline" in out
+    assert "compared with its baseline" in out
 
     assert "Everything is up to date" in terminal("plan", file)[1]
     assert "Nothing to do" in terminal("materialize", file)[1]
