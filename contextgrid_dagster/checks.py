@@ -26,6 +26,7 @@ from contextgrid.checks.stages import Built, checks_of, verdicts
 from contextgrid.checks.verdict import Verdict
 from contextgrid.core.errors import StageError
 from contextgrid.core.markup import as_text
+from contextgrid_dagster.display.metadata import measured
 
 if TYPE_CHECKING:
     from contextgrid_dagster.assets.declaration import Declaration
@@ -96,9 +97,5 @@ def _result(verdict: Verdict) -> AssetCheckResult:
         passed=verdict.passed,
         severity=AssetCheckSeverity[verdict.severity.upper()],
         description=verdict.describe(as_text),  # the UI renders Markdown
-        metadata={"outcome": MetadataValue.text(verdict.outcome.value), **_rounded(verdict.measured)},
+        metadata={"outcome": MetadataValue.text(verdict.outcome.value), **measured(verdict.measured)},
     )
-
-
-def _rounded(measured: Mapping[str, int | float]) -> dict[str, int | float]:
-    return {name: round(value, 6) if isinstance(value, float) else value for name, value in measured.items()}

@@ -174,19 +174,19 @@ def _refuse_unusable(url: str) -> None:
         engine.connect().close()
         engine.dispose()
     except SQLAlchemyError as error:
-        raise ConfigError(f"the database that {POSTGRESQL_VARIABLE} names: {_first_line(error)}") from None
+        raise ConfigError(f"the database that {POSTGRESQL_VARIABLE} names: {database_problem(error)}") from None
 
 
 def unusable_records(home: Path, error: SQLAlchemyError) -> ConfigError:
     """That the database of a home cannot be read or written, and what to do."""
     return ConfigError(
-        f"Dagster home {home}: its database cannot be used: {_first_line(error)}; make room or mend it, or move"
+        f"Dagster home {home}: its database cannot be used: {database_problem(error)}; make room or mend it, or move"
         " the home away: what was built is then built anew, with paid replies from the ledger"
     )
 
 
-def _first_line(error: SQLAlchemyError) -> str:
-    # What follows are statements, values, links and hints for programmers.
+def database_problem(error: SQLAlchemyError) -> str:
+    """What a database refused, without what follows: statements, their values, links and hints for programmers."""
     return str(getattr(error, "orig", None) or error).strip().splitlines()[0]
 
 

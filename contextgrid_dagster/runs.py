@@ -14,6 +14,7 @@ from dagster_shared.error import SerializableErrorInfo
 from sqlalchemy.exc import SQLAlchemyError
 
 from contextgrid_dagster.graph import GridGraph, Node
+from contextgrid_dagster.instance import database_problem
 
 # A run without a console logger would get Dagster's default one, which prints every event.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -59,8 +60,7 @@ def build(
         result = _run(graph, instance, order, run_id, tags)
         reason = None if result.success else _cause(result)
     except SQLAlchemyError as error:
-        # Without the statement and its values.
-        reason = f"{type(error).__name__}: {getattr(error, 'orig', None) or type(error).__name__}"
+        reason = f"{type(error).__name__}: {database_problem(error)}"
     except (DagsterError, OSError) as error:
         reason = f"{type(error).__name__}: {error}"
     seconds = time.perf_counter() - begin

@@ -204,8 +204,9 @@ def print_problems(console: Console, report: ExecutionReport) -> None:
     """What failed, what was skipped because of it, and the partitions with failed questions."""
     _print_list(console, "[red]failed[/]", report.of_kind(Kind.FAILED), lambda outcome: outcome.reason)
     for reason, count in Counter(outcome.reason for outcome in report.of_kind(Kind.SKIPPED)).most_common():
-        what = "1 partition" if count == 1 else f"{count} partitions"
-        console.print(f"[yellow]skipped[/] {what}: {for_terminal(reason)}", highlight=False, soft_wrap=True)
+        console.print(
+            f"[yellow]skipped[/] {counted(count, 'partition')}: {for_terminal(reason)}", highlight=False, soft_wrap=True
+        )
     partial = [outcome for outcome in report.outcomes if outcome.unfinished]
     _print_list(console, "[yellow]partial[/]", partial, lambda outcome: outcome.unfinished)
     if any(outcome.skipped for outcome in partial):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextgrid.core.axes import Retrieval, encode
+from contextgrid.core.axes import Generation, Retrieval, encode, values_of
 from contextgrid.core.errors import ConfigError
 from contextgrid.grid.matrix import AxisValue, build_matrix
 
@@ -115,3 +115,9 @@ def test_a_key_is_readable_and_stable() -> None:
     row = Retrieval("auto", "recursive:512,overlap=64", "tfidf", "hybrid", None, "lexical", 40)
     assert row.key == "auto__recursive-512.overlap_64__tfidf__hybrid__lexical__c40"
     assert row.chunks_key == "auto__recursive-512.overlap_64"
+
+
+@given(st.text(min_size=1).filter(lambda text: text.isprintable() and "," not in text and max(text) < "\U00100000"))
+def test_keys_are_shown_with_what_was_escaped_in_them(text: str) -> None:
+    key = Generation("llm", "short", f"openai:any,path={text}").key
+    assert values_of(key) == ["llm", "short", f"openai-any.path_{text}"]

@@ -87,6 +87,24 @@ def encode(spec: str) -> str:
     return f"{encoded}-{'.'.join(_encode_part(part) for part in rest.split(','))}" if colon else encoded
 
 
+def values_of(key: str) -> list[str]:
+    """The axis values of a partition key as a reader needs them: the characters that were escaped are shown again.
+
+    They are no specs: ``-``, ``.`` and ``_`` may stand for ``:``, ``,`` and ``=``.
+    """
+    return [_ESCAPED.sub(_unescape, value) for value in _VALUE.findall(key)] or [key]
+
+
+# Escapes side by side, and one behind an =, hold what else would end an axis value.
+_ESCAPED = re.compile(r"_x([0-9a-f]{1,5})_")
+_VALUE = re.compile(r"((?:_x[0-9a-f]{1,5}_|_(?=_x[0-9a-f]{1,5}_)|(?!__).)+)(?:__|\Z)")
+
+
+def _unescape(escaped: re.Match[str]) -> str:
+    character = chr(int(escaped[1], 16))
+    return character if character.isprintable() else escaped[0]
+
+
 def _encode_part(part: str) -> str:
     key, equals, value = part.partition("=")
     return f"{_escape(key, keep='_')}_{_escape(value)}" if equals else _escape(part)

@@ -1,4 +1,4 @@
-"""Text from documents, questions and ids shown as text, wherever a report is rendered or printed."""
+"""How values are shown wherever a report is rendered or printed: texts and ids as text, numbers with their noun."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from contextgrid.core.axes import values_of
 from contextgrid.core.markup import counted
 from contextgrid.generate.lift import ALPHA, LiftReport
 from contextgrid.score.statistics import holm
@@ -63,21 +63,7 @@ def _p(report: LiftReport) -> float:
 
 def short_names(keys: Sequence[str | None]) -> dict[str, str]:
     """Partition keys as a reader needs them: without the axis values that all longer ones share."""
-    parts = {key: _parts(key) for key in keys if key is not None}
+    parts = {key: values_of(key) for key in keys if key is not None}
     longer = [set(found) for found in parts.values() if len(found) > 1]
     shared = set.intersection(*longer) if len(longer) > 1 else set()
     return {key: " ".join(part for part in found if part not in shared) or key for key, found in parts.items()}
-
-
-# An axis value of a key: escapes side by side hold what else would end it.
-_PART = re.compile(r"((?:_x[0-9a-f]+_|(?!__).)+)(?:__|\Z)")
-
-
-def _parts(key: str) -> list[str]:
-    """The axis values of a partition key, with the characters that were escaped in it as far as they can be shown."""
-    return [re.sub(r"_x([0-9a-f]{1,5})_", _shown, part) for part in _PART.findall(key)] or [key]
-
-
-def _shown(escaped: re.Match[str]) -> str:
-    character = chr(int(escaped[1], 16))
-    return character if character.isprintable() else escaped[0]

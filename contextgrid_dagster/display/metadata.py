@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,9 @@ from contextgrid.core.fingerprint import fingerprint
 from contextgrid.core.tables import VOLATILE
 from contextgrid.models.meter import Meter
 from contextgrid.report.means import cell_means
-from contextgrid_dagster.checks import Checked
+
+if TYPE_CHECKING:
+    from contextgrid_dagster.checks import Checked
 
 PREVIEW_ROWS = 5
 _PREVIEW_CHARACTERS = 120
